@@ -1,0 +1,1 @@
+"""The client command: standard library only."""

@@ -1,0 +1,1 @@
+"""What a person sees: aligned, narrow-terminal-safe, foreign text made harmless."""

@@ -1,0 +1,1 @@
+"""The control protocol: framing, server, and one handler per command."""

@@ -1,0 +1,1 @@
+"""One handler per method of the protocol."""

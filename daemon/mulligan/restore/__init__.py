@@ -1,0 +1,1 @@
+"""Restoring: a pure plan, its application by exchange, recovery after a crash."""

@@ -1,0 +1,1 @@
+"""Installing the daemon as a systemd user unit or a launchd agent."""

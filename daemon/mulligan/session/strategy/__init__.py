@@ -1,0 +1,1 @@
+"""The four strategies: when a session's events are worth a checkpoint."""

@@ -1,0 +1,1 @@
+"""The daemon process: start and stop, workers, schedule, signals."""

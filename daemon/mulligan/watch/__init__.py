@@ -1,0 +1,1 @@
+"""Watching a tree: observers behind one interface, ignore rules, scans."""
