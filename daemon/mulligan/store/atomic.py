@@ -1,0 +1,53 @@
+"""The one durable-write routine, and directories that are private from their creation on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def make_private_directory(path: str) -> None:
+    """Create `path` and its missing parents with mode 0700, whatever the umask; an existing one is left as it is."""
+    missing = []
+    head = Path(path)
+    while not head.exists():
+        missing.append(head)
+        head = head.parent
+    for directory in reversed(missing):
+        try:
+            # mkdir's mode is cut by the umask only downwards, so 0700 is never wider than that.
+            directory.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_all(fd: int, data: bytes | memoryview) -> None:
+    """Write every byte; a short write goes on, an error is raised."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file as a whole: temporary file, fsync, rename, fsync of the directory.
+
+    A crash leaves the old or the new content, never a mixture; a left-over temporary file is overwritten next time.
+    """
+    temporary = f"{path}.new"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(temporary, path)
+    sync_directory(os.path.dirname(path) or ".")

@@ -1,0 +1,290 @@
+"""Reading the catalogue: projects, live entries, cuts, checkpoints. Writing is `fold`'s alone.
+
+A `Catalogue` has one read-only connection and belongs to one thread. Every answer is a consistent state behind some
+batch; the log thread writes beside it (WAL).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mulligan.clock import FOREVER
+from mulligan.model import ABSENT, Checkpoint, Cut, Entry, Kind, Row, Stat
+from mulligan.store.fold import add_digest, entry_digest, split_path
+
+_ENTRY = "kind, mode, size, hash, target, reason"
+_ROW = "r.kind, r.mode, r.size, r.hash, r.target, r.reason, r.since, r.at, r.flags, r.seq, r.call, r.grade"
+_STAT = "dev, ino, stat_size, stat_mode, mtime, ctime, seen"
+_PROJECT = (
+    "id, path, state, dev, ino, generation, added, baseline_end, reason, last_seq, next_ordinal,"
+    " files, dirs, links, bytes, digest, last_capture"
+)
+UNSEEN = Entry(Kind.UNKNOWN, reason="not seen yet")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project as the catalogue knows it; times are journal time, `digest` is of the live tree."""
+
+    id: int
+    path: bytes
+    state: str
+    dev: int
+    ino: int
+    generation: int
+    added: int
+    baseline_end: int
+    reason: str
+    last_seq: int
+    next_ordinal: int
+    files: int
+    dirs: int
+    links: int
+    size: int
+    digest: bytes
+    last_capture: int
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The last row of a path and the stat it was read with."""
+
+    path: bytes
+    entry: Entry
+    stat: Stat
+    seq: int
+    flags: int
+    since: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a content lies."""
+
+    id: int
+    hash: bytes
+    size: int
+    encoding: int
+    segment: int
+    offset: int
+    stored: int
+    base: int
+    depth: int
+
+
+def join_path(directory: bytes, name: bytes) -> bytes:
+    """The inverse of `split_path`."""
+    return directory + b"/" + name if directory else name
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """A read-only connection for one thread."""
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
+    connection.execute("pragma busy_timeout = 5000")
+    connection.execute("pragma query_only = on")
+    return connection
+
+
+class Catalogue:
+    """Questions to the catalogue."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.db = connection
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.db.close()
+
+    def meta(self, key: str) -> int:
+        """A counter or watermark; 0 if it was never set."""
+        found = self.db.execute("select value from meta where key = ?", (key,)).fetchone()
+        return 0 if found is None else int(found[0])
+
+    # contents
+
+    def place(self, digest: bytes) -> Place | None:
+        """Where a content lies, by its hash."""
+        found = self.db.execute("select * from content where hash = ?", (digest,)).fetchone()
+        return None if found is None else Place(*found)
+
+    def place_by_id(self, content: int) -> Place | None:
+        """Where a content lies, by its id."""
+        found = self.db.execute("select * from content where id = ?", (content,)).fetchone()
+        return None if found is None else Place(*found)
+
+    def places(self) -> Iterator[Place]:
+        """Every content, in the order of ids."""
+        for found in self.db.execute("select * from content order by id"):
+            yield Place(*found)
+
+    # projects
+
+    def projects(self) -> list[Project]:
+        """All projects, removed ones too, oldest first."""
+        columns = _PROJECT
+        return [Project(*found) for found in self.db.execute(f"select {columns} from project order by id")]
+
+    def project(self, project: int) -> Project:
+        """One project. Raises KeyError."""
+        columns = _PROJECT
+        found = self.db.execute(f"select {columns} from project where id = ?", (project,)).fetchone()
+        if found is None:
+            raise KeyError(project)
+        return Project(*found)
+
+    def gaps(self, project: int) -> list[tuple[int, int, str]]:
+        """(start, end, reason) of the times in which changes were not watched, newest last."""
+        return list(self.db.execute("select start, end, reason from gap where project = ? order by rowid", (project,)))
+
+    # live tree
+
+    def live(self, project: int, path: bytes) -> Live | None:
+        """The last row of one path."""
+        directory, name = split_path(path)
+        found = self.db.execute(
+            f"select {_ENTRY}, {_STAT}, seq, flags, since, at from path where project = ? and dir = ? and name = ?",
+            (project, directory, name),
+        ).fetchone()
+        return None if found is None else _live(path, found)
+
+    def children(self, project: int, directory: bytes) -> dict[bytes, Live]:
+        """The last rows of everything ever known directly in a directory, by name."""
+        cursor = self.db.execute(
+            f"select name, {_ENTRY}, {_STAT}, seq, flags, since, at from path where project = ? and dir = ?",
+            (project, directory),
+        )
+        return {found[0]: _live(join_path(directory, found[0]), found[1:]) for found in cursor}
+
+    def below(self, project: int, directory: bytes) -> Iterator[Live]:
+        """The last rows of everything ever known anywhere below a directory ("" is the root)."""
+        query = f"select dir, name, {_ENTRY}, {_STAT}, seq, flags, since, at from path where project = ?"
+        arguments: tuple[Any, ...] = (project,)
+        if directory:
+            query += " and (dir = ? or (dir > ? and dir < ?))"
+            arguments += (directory, directory + b"/", directory + b"0")
+        for found in self.db.execute(query, arguments):
+            yield _live(join_path(found[0], found[1]), found[2:])
+
+    def odd(self, project: int) -> list[tuple[bytes, Entry]]:
+        """Live special and unknown entries."""
+        cursor = self.db.execute(
+            f"select dir, name, {_ENTRY} from path where project = ? and kind >= 4 order by dir, name", (project,)
+        )
+        return [(join_path(found[0], found[1]), Entry(Kind(found[2]), *found[3:])) for found in cursor]
+
+    def flagged(self, project: int) -> list[tuple[bytes, int]]:
+        """Live paths whose last version is torn or unproven."""
+        cursor = self.db.execute("select dir, name, flags from path where project = ? and flags & 3", (project,))
+        return [(join_path(directory, name), flags) for directory, name, flags in cursor]
+
+    # cuts
+
+    def tree(self, project: int, cut: Cut) -> dict[bytes, Row]:
+        """Every path's row in a cut; paths without a row in it are left out (see `entry_at`)."""
+        cursor = self.db.execute(
+            f"select p.dir, p.name, {_ROW} from path p join row r on r.seq = "
+            "(select max(seq) from row where path = p.id and seq <= ? and at <= ?) where p.project = ?",
+            (cut.seq, cut.moment, project),
+        )
+        return {(path := join_path(found[0], found[1])): _row(path, found[2:]) for found in cursor}
+
+    def entry_at(self, project: int, path: bytes, cut: Cut) -> Entry:
+        """What a path was in a cut: its row's entry, else absent or unknown, as its first row says."""
+        directory, name = split_path(path)
+        found = self.db.execute(
+            "select id, born_unknown from path where project = ? and dir = ? and name = ?", (project, directory, name)
+        ).fetchone()
+        return UNSEEN if found is None else self._entry_of(found[0], found[1], cut)
+
+    def _entry_of(self, path_id: int, born_unknown: int, cut: Cut) -> Entry:
+        found = self.db.execute(
+            f"select {_ENTRY} from row where path = ? and seq <= ? and at <= ? order by seq desc limit 1",
+            (path_id, cut.seq, cut.moment),
+        ).fetchone()
+        if found is not None:
+            return Entry(Kind(found[0]), *found[1:])
+        return UNSEEN if born_unknown else ABSENT
+
+    def differences(self, project: int, before: Cut, after: Cut) -> Iterator[tuple[bytes, Entry, Entry]]:
+        """(path, entry before, entry after) of the paths whose entries differ between two cuts, in O(rows between)."""
+        seqs = sorted((before.seq, after.seq))
+        moments = sorted((before.moment, after.moment))
+        query = "select path from row where seq > ? and seq <= ? and project = ?"
+        arguments: list[Any] = [*seqs, project]
+        if moments[0] != moments[1]:
+            query += " union select path from row where project = ? and at > ? and at <= ?"
+            arguments += [project, *moments]
+        # the newest rows may lie behind both moments
+        cursor = self.db.execute(
+            f"select id, dir, name, born_unknown from path where id in ({query}) order by dir, name", arguments
+        )
+        for path_id, directory, name, born_unknown in cursor:
+            old = self._entry_of(path_id, born_unknown, before)
+            new = self._entry_of(path_id, born_unknown, after)
+            if old != new:
+                yield join_path(directory, name), old, new
+
+    def digest(self, project: Project, cut: Cut) -> str:
+        """The digest of a cut: the live one with the later differences taken back. 64 hexadecimal digits."""
+        difference = 0
+        for path, entry, live in self.differences(project.id, cut, Cut(project.last_seq, FOREVER)):
+            difference += entry_digest(path, entry) - entry_digest(path, live)
+        return add_digest(project.digest, difference).hex()
+
+    def changed_late(self, project: int, moment: int, seq: int) -> list[bytes]:
+        """Paths with a row whose change began by `moment` but became true later: changed faster than captured."""
+        cursor = self.db.execute(
+            "select distinct p.dir, p.name from row r join path p on p.id = r.path"
+            " where r.project = ? and r.at > ? and r.since <= ? and r.since > 0 and r.seq <= ?",
+            (project, moment, moment, seq),
+        )
+        return [join_path(*found) for found in cursor]
+
+    def versions(self, project: int, path: bytes) -> list[Row]:
+        """Every row of one path, oldest first."""
+        cursor = self.db.execute(
+            f"select {_ROW} from row r join path p on p.id = r.path where p.project = ? and p.dir = ? and p.name = ?"
+            " order by r.seq",
+            (project, *split_path(path)),
+        )
+        return [_row(path, found) for found in cursor]
+
+    # checkpoints
+
+    def checkpoints(self, where: str, arguments: Iterable[Any], limit: int = -1) -> list[Checkpoint]:
+        """Checkpoints by a condition of SQL, newest (highest ordinal) first."""
+        cursor = self.db.execute(
+            f"select body from checkpoint where {where} order by ordinal desc limit ?", (*arguments, limit)
+        )
+        return [msgspec.msgpack.decode(found[0], type=Checkpoint) for found in cursor]
+
+    def checkpoint(self, checkpoint: str) -> Checkpoint | None:
+        """One checkpoint by its full id."""
+        found = self.checkpoints("id = ?", (checkpoint,))
+        return found[0] if found else None
+
+    def current(self, project: int, session: str = "") -> str:
+        """The id of the current checkpoint of a project or of a session in it; "" if there is none."""
+        found = self.db.execute(
+            "select checkpoint from current where project = ? and session = ?", (project, session)
+        ).fetchone()
+        return "" if found is None else str(found[0])
+
+    def event_taken(self, project: int, key: str) -> bool:
+        """Whether a checkpoint with this event key exists."""
+        query = "select 1 from checkpoint where project = ? and event_key = ?"
+        return self.db.execute(query, (project, key)).fetchone() is not None
+
+
+def _live(path: bytes, found: tuple[Any, ...]) -> Live:
+    return Live(path, Entry(Kind(found[0]), *found[1:6]), Stat(*found[6:13]), *found[13:])
+
+
+def _row(path: bytes, found: tuple[Any, ...]) -> Row:
+    return Row(path, Entry(Kind(found[0]), *found[1:6]), *found[6:])

@@ -1,0 +1,127 @@
+"""Reading contents: every byte that leaves the store was checked against its SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+from mulligan.errors import IntegrityError
+from mulligan.store import encoding
+from mulligan.store.catalogue import Catalogue, Place
+from mulligan.store.encoding import Base, Encoding
+from mulligan.store.segments import RECORD_HEADER_SIZE, read_record, segment_path
+
+_OPEN_SEGMENTS = 16
+
+
+class Contents:
+    """The contents of one store, for any thread. `catalogue` gives the calling thread's read connection."""
+
+    def __init__(self, directory: str, catalogue: Callable[[], Catalogue]) -> None:
+        self._directory, self._catalogue = directory, catalogue
+        self._files: OrderedDict[int, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the segments."""
+        with self._lock:
+            while self._files:
+                os.close(self._files.popitem()[1])
+
+    def place(self, digest: bytes) -> Place:
+        """Where a content lies. Raises IntegrityError if the catalogue does not know it."""
+        found = self._catalogue().place(digest)
+        if found is None:
+            raise IntegrityError(f"content {digest.hex()[:12]} is not in the store", hint="mulligan verify")
+        return found
+
+    def read(self, digest: bytes) -> bytes:
+        """The bytes of a content. Raises IntegrityError if they are missing or are not what the hash says."""
+        place = self.place(digest)
+        if place.encoding == Encoding.BLOCKS:
+            return b"".join(self.chunks(digest))
+        return self._read(place)
+
+    def chunks(self, digest: bytes) -> Iterator[bytes]:
+        """The bytes of a content in pieces; blocks are checked one by one, the whole at the end."""
+        place = self.place(digest)
+        if place.encoding != Encoding.BLOCKS:
+            yield self._read(place)
+            return
+        whole = hashlib.sha256()
+        for block in encoding.block_hashes(self._payload(place)):
+            data = self._read(self.place(block))
+            whole.update(data)
+            yield data
+        if whole.digest() != digest:
+            raise self._damaged(place, "its blocks do not add up to its hash")
+
+    def base(self, digest: bytes) -> Base | None:
+        """A content as the base of a delta, or None if it is not fit for one."""
+        place = self._catalogue().place(digest)
+        if place is None or place.encoding == Encoding.BLOCKS or place.depth >= encoding.MAX_DEPTH:
+            return None
+        return Base(place.id, place.hash, self._read(place), place.depth)
+
+    def _read(self, place: Place) -> bytes:
+        payload = self._payload(place)
+        if place.encoding == Encoding.DELTA:
+            base = self._catalogue().place_by_id(place.base)
+            if base is None or base.id >= place.id:
+                raise self._damaged(place, "its base is missing")
+            data = encoding.apply_delta(payload, self._read(base), place.size)
+        else:
+            data = encoding.decompress(place.encoding, payload, place.size)
+        if hashlib.sha256(data).digest() != place.hash:
+            raise self._damaged(place, "its bytes are not what its hash says")
+        return data
+
+    def _payload(self, place: Place) -> bytes:
+        with self._lock:
+            fd = self._open(place)
+            # under the lock: another thread may push this segment out of the cache and close it
+            found = os.pread(fd, RECORD_HEADER_SIZE + place.stored, place.offset)
+        payload = found[RECORD_HEADER_SIZE:]
+        if len(payload) != place.stored:
+            raise self._damaged(place, "its segment is too short")
+        return payload
+
+    def _open(self, place: Place) -> int:
+        fd = self._files.get(place.segment)
+        if fd is None:
+            try:
+                fd = os.open(segment_path(self._directory, place.segment), os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                raise self._damaged(place, "its segment is missing") from None
+            self._files[place.segment] = fd
+            if len(self._files) > _OPEN_SEGMENTS:
+                os.close(self._files.popitem(last=False)[1])
+        self._files.move_to_end(place.segment)
+        return fd
+
+    def check(self, place: Place) -> str:
+        """What is wrong with one stored content, in words; "" if nothing is."""
+        try:
+            with self._lock:
+                fd = self._open(place)
+                record = read_record(fd, place.offset)
+            if record is None or record.header.hash != place.hash:
+                return "its record is damaged"
+            if place.encoding == Encoding.BLOCKS:
+                for _ in self.chunks(place.hash):
+                    pass
+            else:
+                self._read(place)
+        except IntegrityError as error:
+            return error.message
+        return ""
+
+    def _damaged(self, place: Place, reason: str) -> IntegrityError:
+        return IntegrityError(
+            f"content {place.hash.hex()[:12]} (segment {place.segment}, offset {place.offset}): {reason}",
+            hint="mulligan verify",
+            hash=place.hash.hex(),
+        )

@@ -1,0 +1,284 @@
+"""The log: one thread that makes batches durable, one fsync for each, and folds them into the catalogue.
+
+`submit` may be called from any thread. What waits in the queue is committed together: contents and the batch record
+are written as one group and fsynced once; only then are the futures fulfilled. A crash leaves a prefix of the batches.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import logging
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import msgspec
+
+from mulligan.errors import MulliganError, ReadOnlyError
+from mulligan.faults import point
+from mulligan.store import encoding, records
+from mulligan.store.atomic import write_all
+from mulligan.store.fold import fold
+from mulligan.store.records import AnyFact, Batch, ContentFact, RowsFact
+from mulligan.store.segments import (
+    SEGMENT_LIMIT,
+    RecordKind,
+    SegmentKind,
+    SegmentWriter,
+    pack_record,
+    segment_numbers,
+)
+
+RESERVE_NAME = "reserve"
+RESERVE_SIZE = 8 << 20
+_GROUP_LIMIT = 200
+
+log = logging.getLogger(__name__)
+
+
+class StoreFullError(MulliganError):
+    """The disk has no room for a batch; nothing of it was stored."""
+
+    code = "disk_full"
+    exit_status = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A content that a child process has already stored durably in a segment of its own."""
+
+    hash: bytes
+    size: int
+    encoding: int
+    segment: int
+    offset: int
+    stored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a commit gave: the batch's number, and the seq of the first row (0 without rows)."""
+
+    batch: int
+    first_seq: int
+
+
+@dataclass(slots=True)
+class _Submission:
+    facts: Sequence[AnyFact]
+    contents: Sequence[encoding.Encoded | Placed]
+    future: Future[Receipt] = field(default_factory=Future)
+    first_seq: int = 0
+
+
+class Log:
+    """The writer of one store. `damage` is set to a reason when nothing may be written any more."""
+
+    def __init__(
+        self,
+        directory: str,
+        connection: sqlite3.Connection,
+        writer: SegmentWriter,
+        now: Callable[[], int],
+        *,
+        batch: int,
+        seq: int,
+        content_id: int,
+    ) -> None:
+        self._directory, self._db, self._writer, self._now = directory, connection, writer, now
+        self._batch, self._seq, self._content_id = batch, seq, content_id
+        self._queue: queue.SimpleQueue[_Submission | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self.damage = ""
+        self.committed: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        """Begin to commit."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Commit what was submitted, then stop. Idempotent."""
+        if self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join()
+        self._writer.close()
+        self._db.close()
+
+    def submit(self, facts: Sequence[AnyFact], contents: Sequence[encoding.Encoded | Placed] = ()) -> Future[Receipt]:
+        """Queue facts for the next batch, with the contents that they name; the future is fulfilled when durable.
+
+        The future raises ReadOnlyError, StoreFullError or OSError; then nothing of this submission is in the store.
+        """
+        submission = _Submission(facts, contents)
+        if self.damage:
+            submission.future.set_exception(ReadOnlyError(self.damage, hint="mulligan verify"))
+        else:
+            self._queue.put(submission)
+        return submission.future
+
+    def append(self, facts: Sequence[AnyFact], contents: Sequence[encoding.Encoded | Placed] = ()) -> Receipt:
+        """Submit and wait until it is durable."""
+        return self.submit(facts, contents).result()
+
+    def _run(self) -> None:
+        while True:
+            first = self._queue.get()
+            if first is None:
+                return
+            group, last = [first], False
+            while len(group) < _GROUP_LIMIT:
+                try:
+                    another = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if another is None:
+                    last = True
+                    break
+                group.append(another)
+            self._commit(group)
+            if last:
+                return
+
+    def _commit(self, group: list[_Submission]) -> None:
+        if self.damage:
+            self._fail(group, ReadOnlyError(self.damage, hint="mulligan verify"))
+            return
+        try:
+            batch = self._write(group)
+        except (OSError, MulliganError) as error:
+            if len(group) > 1:  # one bad submission must not take the others with it
+                for submission in group:
+                    self._commit([submission])
+            else:
+                self._fail(group, error)
+            return
+        try:
+            point("log.before_fold")
+            fold(self._db, batch, self._writer.number, self._writer.offset)
+        except sqlite3.Error as error:
+            # Durable in the log but not folded: the next start replays it; until then the catalogue is behind.
+            log.exception("the catalogue cannot be written")
+            self.damage = f"the catalogue cannot be written ({error}); restart to fold the log again"
+            self._fail(group, ReadOnlyError(self.damage, hint="mulligan restart"))
+            return
+        point("log.folded")
+        for submission in group:
+            submission.future.set_result(Receipt(batch.number, submission.first_seq))
+        self.committed()
+
+    @staticmethod
+    def _fail(group: list[_Submission], error: Exception) -> None:
+        for submission in group:
+            submission.future.set_exception(error)
+
+    def _write(self, group: list[_Submission]) -> Batch:
+        """Make one group durable. Raises, with the counters and the file as before."""
+        if self._writer.offset >= SEGMENT_LIMIT:
+            self._roll()
+        for attempt in range(3):
+            data, batch, seq, content_id = self._encode(group)
+            try:
+                self._writer.append(data)
+                point("log.appended")
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                if attempt == 0 and self._release_reserve():
+                    continue
+                raise StoreFullError(
+                    f"no room for {len(data)} bytes in {self._directory}", hint="free some space; nothing was lost"
+                ) from error
+            try:
+                self._writer.sync()
+            except OSError:
+                # Nothing is known of the file behind the last good group: leave it, and say it again elsewhere.
+                log.exception("fsync failed; going on in a new segment")
+                self._abandon(self._writer.offset - len(data))
+                if attempt == 2:
+                    raise
+                continue
+            self._batch, self._seq, self._content_id = batch.number, seq, content_id
+            return batch
+        raise AssertionError("unreachable")
+
+    def _encode(self, group: list[_Submission]) -> tuple[bytes, Batch, int, int]:
+        start = self._writer.offset
+        seq, content_id = self._seq, self._content_id
+        parts: list[bytes] = []
+        position = start
+        facts: list[AnyFact] = []
+        for submission in group:
+            for content in submission.contents:
+                content_id += 1
+                if isinstance(content, Placed):
+                    facts.append(
+                        ContentFact(content_id, content.hash, content.size, content.encoding,
+                                    content.segment, content.offset, content.stored)
+                    )  # fmt: skip
+                    continue
+                base = content.base
+                record = pack_record(
+                    RecordKind.CONTENT, content.encoding, content.payload, content.size, content.hash,
+                    base.hash if base else b"", content.depth,
+                )  # fmt: skip
+                facts.append(
+                    ContentFact(content_id, content.hash, content.size, content.encoding, self._writer.number,
+                                position, len(content.payload), base.id if base else 0, content.depth)
+                )  # fmt: skip
+                parts.append(record)
+                position += len(record)
+            for fact in submission.facts:
+                if isinstance(fact, RowsFact):
+                    submission.first_seq = submission.first_seq or seq + 1
+                    fact = msgspec.structs.replace(fact, first_seq=seq + 1)
+                    seq += len(fact.rows)
+                facts.append(fact)
+        batch = Batch(self._batch + 1, start, self._now(), facts)
+        payload = records.encode_batch(batch)
+        encoded, stored = encoding.compress(payload)
+        parts.append(pack_record(RecordKind.BATCH, encoded, stored, len(payload), hashlib.sha256(payload).digest()))
+        return b"".join(parts), batch, seq, content_id
+
+    def _roll(self) -> None:
+        numbers = segment_numbers(self._directory)
+        writer = SegmentWriter.create(self._directory, max(numbers, default=0) + 1, SegmentKind.LOG)
+        self._writer.close()
+        self._writer = writer
+
+    def _abandon(self, good: int) -> None:
+        old = self._writer
+        self._roll()
+        try:
+            fd = os.open(os.path.join(self._directory, f"{old.number:06d}.seg"), os.O_WRONLY | os.O_CLOEXEC)
+            os.ftruncate(fd, good)
+            os.close(fd)
+        except OSError:
+            log.exception("segment %d could not be cut back to its last good group", old.number)
+
+    def _release_reserve(self) -> bool:
+        """Give up the reserve file, so that the last facts before a full disk still fit."""
+        try:
+            os.unlink(os.path.join(self._directory, RESERVE_NAME))
+        except OSError:
+            return False
+        log.warning("the disk is full: the reserve was given up")
+        return True
+
+
+def make_reserve(directory: str) -> None:
+    """Lay by 8 MiB, if there is room for eight times that."""
+    path = os.path.join(directory, RESERVE_NAME)
+    space = os.statvfs(directory)
+    if os.path.exists(path) or space.f_bavail * space.f_frsize < 8 * RESERVE_SIZE:
+        return
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        for _ in range(RESERVE_SIZE >> 20):
+            write_all(fd, bytes(1 << 20))
+    finally:
+        os.close(fd)

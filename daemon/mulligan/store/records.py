@@ -1,0 +1,228 @@
+"""The facts that batches consist of: every change of the store's knowledge is one of these.
+
+A fact is stored as a msgpack array whose first element is its tag. Fields are only ever added at the end, with a
+default; tags are never reused. `FORMAT.md` describes them for whoever reads a store without this code.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mulligan.model import Checkpoint, Row, Stat
+
+
+class Fact(msgspec.Struct, frozen=True, array_like=True):
+    """One thing that became known."""
+
+
+class ContentFact(Fact, frozen=True, array_like=True, tag="content", gc=False):
+    """A content is stored at a place. Ids rise; a delta's base has a smaller one, so chains cannot loop."""
+
+    id: int
+    hash: bytes
+    size: int
+    encoding: int
+    segment: int
+    offset: int
+    stored: int
+    base: int = 0
+    depth: int = 0
+
+
+class ProjectFact(Fact, frozen=True, array_like=True, tag="project"):
+    """A project is watched, paused or removed; `dev` and `ino` are its root's, a new generation is another root."""
+
+    id: int
+    path: bytes
+    state: str
+    dev: int
+    ino: int
+    generation: int
+    added: int
+    baseline_end: int = 0
+    reason: str = ""
+
+
+class RowsFact(Fact, frozen=True, array_like=True, tag="rows"):
+    """Rows of one project, numbered from `first_seq` on; `stats` are the lstat results they were read with."""
+
+    project: int
+    rows: list[Row]
+    stats: list[Stat]
+    first_seq: int = 0
+
+
+class StatsFact(Fact, frozen=True, array_like=True, tag="stats"):
+    """The same entries, seen again with another stat: what saves the next scan from reading them."""
+
+    project: int
+    stats: list[tuple[bytes, Stat]]
+
+
+class CheckpointFact(Fact, frozen=True, array_like=True, tag="checkpoint"):
+    """A checkpoint was taken."""
+
+    checkpoint: Checkpoint
+
+
+class MarkFact(Fact, frozen=True, array_like=True, tag="mark"):
+    """A checkpoint was described, pinned or unpinned; None leaves the value as it is."""
+
+    checkpoint: str
+    description: str | None = None
+    pinned: bool | None = None
+
+
+class CurrentFact(Fact, frozen=True, array_like=True, tag="current"):
+    """The current checkpoint of a project (session "") or of a session in it."""
+
+    project: int
+    session: str
+    checkpoint: str
+
+
+class SessionFact(Fact, frozen=True, array_like=True, tag="session"):
+    """A session was seen: its project, its transcript, and the machine's state up to here."""
+
+    id: str
+    project: int
+    transcript: bytes
+    first: int
+    last: int
+    state: bytes = b""
+    ended: int = 0
+
+
+class PromptFact(Fact, frozen=True, array_like=True, tag="prompt"):
+    """The nth prompt of a session (from 1): where it stands in journal time and what it said."""
+
+    session: str
+    ordinal: int
+    key: str
+    moment: int
+    text: str
+    kind: str
+    project: int = 0
+
+
+class CallFact(Fact, frozen=True, array_like=True, tag="call"):
+    """A tool call's window; `end` is 0 while it is open."""
+
+    id: str
+    session: str
+    project: int
+    name: str
+    owns: str
+    start: int
+    end: int = 0
+    is_error: bool = False
+    paths: list[bytes] = []
+    prompt: int = 0
+
+
+class UsageFact(Fact, frozen=True, array_like=True, tag="usage"):
+    """Tokens of one API message; a later fact of the same message replaces the earlier one."""
+
+    message: str
+    session: str
+    model: str
+    input: int
+    output: int
+    cache_creation: int
+    cache_read: int
+    key: str = ""
+
+
+class KeysFact(Fact, frozen=True, array_like=True, tag="keys"):
+    """Transcript keys (uuids, message and tool ids) that were seen: nothing is taken twice."""
+
+    session: str
+    keys: list[str]
+
+
+class AttributionFact(Fact, frozen=True, array_like=True, tag="attribution"):
+    """Rows (seq, call, grade) that belong to calls; a later fact for the same row replaces the earlier one."""
+
+    project: int
+    rows: list[tuple[int, str, str]]
+
+
+class OffsetFact(Fact, frozen=True, array_like=True, tag="offset"):
+    """How far a transcript file was read; in the same batch as what the reading led to."""
+
+    file: bytes
+    state: bytes
+
+
+class GapFact(Fact, frozen=True, array_like=True, tag="gap"):
+    """A time in which changes of a project were not watched (journal time)."""
+
+    project: int
+    start: int
+    end: int
+    reason: str
+
+
+class OperationFact(Fact, frozen=True, array_like=True, tag="operation"):
+    """A step (begin, staged, done, failed) of a restore, undo or redo; `payload` is the plan or the outcome."""
+
+    id: str
+    project: int
+    kind: str
+    phase: str
+    time: int
+    target: str = ""
+    before: str = ""
+    payload: bytes = b""
+    undoes: str = ""
+
+
+class ClockFact(Fact, frozen=True, array_like=True, tag="clock"):
+    """How far journal time is ahead of the wall clock, and the last time given."""
+
+    correction: int
+    latest: int
+
+
+AnyFact = (
+    ContentFact
+    | ProjectFact
+    | RowsFact
+    | StatsFact
+    | CheckpointFact
+    | MarkFact
+    | CurrentFact
+    | SessionFact
+    | PromptFact
+    | CallFact
+    | UsageFact
+    | KeysFact
+    | AttributionFact
+    | OffsetFact
+    | GapFact
+    | OperationFact
+    | ClockFact
+)
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True):
+    """What one commit says: numbered without gaps; `start` is the offset at which its group of records begins."""
+
+    number: int
+    start: int
+    time: int
+    facts: list[AnyFact]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Batch)
+
+
+def encode_batch(batch: Batch) -> bytes:
+    """The bytes of a batch record's payload, before compression."""
+    return _encoder.encode(batch)
+
+
+def decode_batch(data: bytes) -> Batch:
+    """The batch in a payload. Raises msgspec.DecodeError."""
+    return _decoder.decode(data)

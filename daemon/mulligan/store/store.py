@@ -1,0 +1,115 @@
+"""The store of one user: lock, log, catalogue and contents behind one door."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from mulligan.clock import Clock
+from mulligan.errors import ReadOnlyError
+from mulligan.store.atomic import make_private_directory
+from mulligan.store.catalogue import Catalogue, connect
+from mulligan.store.contents import Contents
+from mulligan.store.lock import DirectoryLock
+from mulligan.store.log import Log, make_reserve
+from mulligan.store.records import ClockFact
+from mulligan.store.replay import open_catalogue, replay
+from mulligan.store.segments import SegmentKind, SegmentWriter, segment_numbers
+
+
+class Store:
+    """An open store. `log` writes, `catalogue()` and `contents` read, from any thread.
+
+    Opening takes the lock (LockedError, exit 75), cuts a torn tail, replays the log behind the catalogue's watermark
+    and continues journal time. `damage` says why nothing may be written; reading goes on.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        make_private_directory(directory)
+        self._lock = DirectoryLock(directory)
+        try:
+            self._open()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self) -> None:
+        self.pool = os.path.join(self.directory, "content_pool")
+        self.staging = os.path.join(self.directory, "staging")
+        for path in (self.pool, self.staging):
+            make_private_directory(path)
+        self._catalogue_path = os.path.join(self.directory, "catalogue.db")
+        connection = open_catalogue(self._catalogue_path)
+        self.replayed = replay(self.pool, connection, os.path.join(self.directory, "quarantine"))
+        self._local = threading.local()
+        self._readers: list[Catalogue] = []
+        self._readers_lock = threading.Lock()
+        counters = self.catalogue()
+        self.clock = Clock(
+            correction=counters.meta("correction"), latest=max(counters.meta("latest"), counters.meta("time"))
+        )
+        self.contents = Contents(self.pool, self.catalogue)
+        writer = self._writer()
+        self.log = Log(
+            self.pool,
+            connection,
+            writer,
+            self.clock.now,
+            batch=counters.meta("batch"),
+            seq=counters.meta("seq"),
+            content_id=counters.meta("content_id"),
+        )
+        self.log.damage = self.replayed.damage
+        self.log.start()
+        self._logged_correction = self.clock.correction
+        if not self.damage:
+            make_reserve(self.pool)
+
+    def _writer(self) -> SegmentWriter:
+        if self.replayed.segment and not self.replayed.damage:
+            return SegmentWriter.reopen(self.pool, self.replayed.segment, self.replayed.end)
+        numbers = segment_numbers(self.pool)
+        return SegmentWriter.create(self.pool, max(numbers, default=0) + 1, SegmentKind.LOG)
+
+    @property
+    def damage(self) -> str:
+        """Why nothing may be written; "" if all is well."""
+        return self.log.damage
+
+    def require_writable(self) -> None:
+        """Raise ReadOnlyError if nothing may be written."""
+        if self.damage:
+            raise ReadOnlyError(self.damage, hint="mulligan verify")
+
+    def catalogue(self) -> Catalogue:
+        """The calling thread's read connection."""
+        found: Catalogue | None = getattr(self._local, "catalogue", None)
+        if found is None:
+            found = Catalogue(connect(self._catalogue_path))
+            self._local.catalogue = found
+            with self._readers_lock:
+                self._readers.append(found)
+        return found
+
+    def log_clock(self) -> None:
+        """Record the clock's correction if it has grown."""
+        if self.clock.correction != self._logged_correction and not self.damage:
+            self._logged_correction = self.clock.correction
+            self.log.append([ClockFact(self.clock.correction, self.clock.now())])
+
+    def disk_bytes(self) -> int:
+        """What the store takes on disk, the reserve included."""
+        total = 0
+        for directory in (self.directory, self.pool):
+            with os.scandir(directory) as entries:
+                total += sum(entry.stat().st_blocks * 512 for entry in entries if entry.is_file(follow_symlinks=False))
+        return total
+
+    def close(self) -> None:
+        """Commit what was submitted, close everything, give the lock up."""
+        self.log.close()
+        self.contents.close()
+        for reader in self._readers:
+            reader.close()
+        self._lock.release()
