@@ -286,7 +286,9 @@ def _call(db: sqlite3.Connection, fact: records.CallFact) -> None:
 
 def _usage(db: sqlite3.Connection, fact: records.UsageFact) -> None:
     db.execute(
-        "insert or replace into usage values (?, ?, ?, ?, ?, ?, ?)",
+        "insert into usage values (?, ?, ?, ?, ?, ?, ?, (select coalesce(max(number), 0) + 1 from usage))"
+        " on conflict (message) do update set model = excluded.model, input = excluded.input, output = excluded.output,"
+        " cache_creation = excluded.cache_creation, cache_read = excluded.cache_read",
         (fact.message, fact.session, fact.model, fact.input, fact.output, fact.cache_creation, fact.cache_read),
     )
 

@@ -66,9 +66,10 @@ create index call_window on call (project, start);
 create index call_session on call (session);
 create table usage (
     message text primary key, session text not null, model text not null, input int not null, output int not null,
-    cache_creation int not null, cache_read int not null
+    cache_creation int not null, cache_read int not null, number int not null
 ) without rowid;
-create index usage_session on usage (session);
+create index usage_session on usage (session, number);
+create index usage_number on usage (number);
 create table known (key text primary key, session text not null) without rowid;
 create table offset (file blob primary key, state blob not null) without rowid;
 create table gap (project int not null, start int not null, end int not null, reason text not null);

@@ -1,1 +1,29 @@
-"""One handler per method of the protocol."""
+"""One handler per method of the protocol; importing this registers them all."""
+
+from mulligan.control.handlers import (
+    checkpoint,
+    checkpoint_diff,
+    daemon,
+    discover,
+    file,
+    project,
+    session,
+    settings,
+    store,
+    timeline,
+    watch,
+)
+
+__all__ = [
+    "checkpoint",
+    "checkpoint_diff",
+    "daemon",
+    "discover",
+    "file",
+    "project",
+    "session",
+    "settings",
+    "store",
+    "timeline",
+    "watch",
+]

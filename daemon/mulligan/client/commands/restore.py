@@ -1,0 +1,75 @@
+"""`mulligan restore`: files back to what they were at a checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from mulligan.client.arguments import asking_options, project_option, session_option
+from mulligan.client.connection import JsonObject
+from mulligan.client.context import Context
+from mulligan.client.render.plan import done_words, not_done, plan_lines, target_line
+from mulligan.client.render.text import visible
+from mulligan.errors import PartialError
+
+SUMMARY = "Makes the project's files exactly what they were at a checkpoint; what was unknown then is left alone."
+EXAMPLES = ("mulligan restore 11", "mulligan restore 10m src/auth.py --dry-run")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("id", metavar="ID", help="number, id or its beginning, @, @~2, latest, 10m, prompt:-1, a time")
+    parser.add_argument("paths", metavar="PATH", nargs="*", help="only these files and directories")
+    group = parser.add_argument_group("how")
+    asking_options(group)
+    group.add_argument("--force", action="store_true", help="also what the daemon would rather leave alone")
+    group = parser.add_argument_group("which")
+    project_option(group)
+    session_option(group)
+
+
+def run(args: argparse.Namespace, context: Context) -> int:
+    """Shows the plan, asks, restores; exit 3 if something was left out, with every such path named."""
+    params = {"id": args.id, "force": args.force or None, **context.where(args), **context.paths(args.paths)}
+    started = 0.0
+
+    def act() -> JsonObject:
+        nonlocal started
+        started = time.monotonic()
+        return context.call("checkpoint.restore", **params, confirmed=True)
+
+    result = context.confirmed(
+        args,
+        lambda: context.call("checkpoint.restore", **params, dry_run=True),
+        act,
+        lambda planned: _plan(planned, context),
+        f"mulligan restore {visible(args.id)} --yes",
+    )
+    if result is None:
+        return 0
+    elapsed = time.monotonic() - started
+    status = context.emit(result, lambda done: _done(done, elapsed, context))
+    context.warnings(result)
+    skipped = (result.get("plan") or {}).get("skipped")
+    return status or (PartialError.exit_status if skipped else 0)
+
+
+def _plan(result: JsonObject, context: Context) -> None:
+    context.line(target_line(result, context.now()), "bold")
+    context.line()
+    context.lines(plan_lines(result.get("plan") or {}, context.width, context.palette))
+    context.lines([f"  {visible(str(warning))}" for warning in result.get("warnings") or []])
+    context.line()
+    context.line("A checkpoint is taken first: `mulligan undo` brings all of it back.")
+
+
+def _done(result: JsonObject, elapsed: float, context: Context) -> None:
+    from mulligan.client.render.checkpoints import number  # noqa: PLC0415 - not for JSON
+
+    plan = result.get("plan") or {}
+    proven = "" if plan.get("skipped") or result.get("exit_status") else ", read back and equal"
+    context.line(
+        f"restored {number(result.get('checkpoint') or {})}: {done_words(plan)}{proven} ({elapsed:.2f} s)",
+        "look" if plan.get("skipped") else "safe",
+    )
+    context.lines(not_done(plan))

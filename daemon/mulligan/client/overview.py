@@ -1,0 +1,74 @@
+"""The table of commands: what `mulligan --help` prints, and what a mistyped word is compared with."""
+
+from __future__ import annotations
+
+#: Purpose → command → what it does. The one list of the commands that exist.
+GROUPS: dict[str, dict[str, str]] = {
+    "look": {
+        "status": "whether this project is protected, and how the daemon is",
+        "list": "checkpoints, newest first",
+        "timeline": "checkpoints of a session as a tree",
+        "show": "everything about one checkpoint",
+        "diff": "what differs between two checkpoints, or now",
+        "watch": "what happens, live",
+    },
+    "save": {
+        "checkpoint": "make a checkpoint now",
+        "describe": "give a checkpoint a text",
+        "pin": "keep a checkpoint for good",
+        "unpin": "let retention have it again",
+    },
+    "go back": {
+        "restore": "make files what they were at a checkpoint",
+        "undo": "take the last restore back",
+        "redo": "do it again after all",
+    },
+    "set up": {
+        "project": "which directories are protected",
+        "session": "the agents' sessions",
+        "settings": "when checkpoints are taken",
+        "config": "the configuration file",
+    },
+    "daemon": {
+        "start": "start the daemon",
+        "stop": "stop the daemon",
+        "restart": "stop and start it",
+        "service": "let the system start it",
+        "doctor": "try everything out and say what is wrong",
+        "verify": "read every stored byte and compare",
+        "completion": "completion for your shell",
+    },
+}
+
+OPTIONS = (
+    ("--json", "one JSON object on stdout; errors as JSON on stderr"),
+    ("--socket PATH", "the daemon's socket"),
+    ("--color WHEN", "auto, always or never"),
+    ("-q, -v", "say less, say more"),
+    ("-h, --version", "this text, the version"),
+)
+
+
+def names() -> list[str]:
+    """All commands, in the order of the help."""
+    return [name for group in GROUPS.values() for name in group]
+
+
+def text() -> str:
+    """The top-level help."""
+    lines = [
+        "mulligan keeps every state of a project's files, and brings any of them back.",
+        "",
+        "usage: mulligan [--json] [--socket PATH] [--color WHEN] [-q|-v] COMMAND ...",
+        "",
+        "examples:",
+        "  mulligan status                     is this directory protected?",
+        "  mulligan restore 10m                back to where the files were ten minutes ago",
+    ]
+    for group, commands in GROUPS.items():
+        lines += ["", f"{group}:"]
+        lines += [f"  {name:<12} {summary}" for name, summary in commands.items()]
+    lines += ["", "options, before or after the command:"]
+    lines += [f"  {option:<15} {meaning}" for option, meaning in OPTIONS]
+    lines += ["", "One command in full: mulligan COMMAND --help"]
+    return "\n".join(lines) + "\n"

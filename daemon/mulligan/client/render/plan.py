@@ -1,0 +1,90 @@
+"""The plan of a restore, before it is done, and what was done of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mulligan.client.render.amounts import ago
+from mulligan.client.render.checkpoints import number, what
+from mulligan.client.render.text import Palette, cells, cut, path_bytes, shown_path, visible
+
+Plan = dict[str, Any]
+
+#: Part of the plan → (word, style, what is said behind the count).
+_PARTS = (
+    ("write", "look", ""),
+    ("delete", "loss", ""),
+    ("chmod", "look", ""),
+    ("mkdir", "dim", ""),
+    ("rmdir", "dim", ""),
+    ("kept", "safe", "unknown then, left alone"),
+    ("skipped", "look", "left out"),
+)
+#: Paths that are named one by one because something was not done with them.
+NAMED = ("skipped",)
+
+
+def size_of(plan: Plan) -> int:
+    """How many entries the plan would change."""
+    return sum(len(plan.get(part) or []) for part in ("write", "delete", "chmod", "mkdir", "rmdir"))
+
+
+def target_line(result: dict[str, Any], now: float) -> str:
+    """`Back to 11, "add rate limiting…" (9 min ago)`."""
+    checkpoint = result.get("checkpoint") or {}
+    text = visible(what(checkpoint))
+    place = "just before the prompt " if checkpoint.get("trigger") == "prompt" else ""
+    said = f', {place}"{cut(text, 40)}"' if text else ""
+    return f"Back to {number(checkpoint)}{said} ({ago(checkpoint.get('timestamp'), now)})"
+
+
+def plan_lines(plan: Plan, width: int, palette: Palette) -> list[str]:
+    """One line a kind of change: word, count, the first paths."""
+    lines = []
+    digits = max([1, *(len(f"{len(plan.get(part) or []):,}") for part, _, _ in _PARTS)])
+    for part, style, note in _PARTS:
+        entries = plan.get(part) or []
+        if not entries:
+            continue
+        head = f"  {part:<8} {len(entries):>{digits},}"
+        said = f"  {note}: " if note else "  "
+        shown = some_paths(entries, width - cells(head) - cells(said))
+        lines.append(palette.paint(head, style) + said + shown)
+    return lines or ["  nothing to change"]
+
+
+def some_paths(entries: list[Any], room: int) -> str:
+    """As many paths as fit into the room, and how many more there are: `src/auth.py src/limits.py +4`."""
+    shown: list[str] = []
+    used = 0
+    for index, entry in enumerate(entries):
+        text = shown_path(entry)
+        rest = len(entries) - index - 1
+        reserve = len(f" +{rest:,}") if rest else 0
+        if used + cells(text) + bool(shown) + reserve > room:
+            if not shown:
+                return cut(text, max(8, room - reserve)) + (f" +{rest:,}" if rest else "")
+            return " ".join(shown) + f" +{rest + 1:,}"
+        used += cells(text) + bool(shown)
+        shown.append(text)
+    return " ".join(shown)
+
+
+def not_done(plan: Plan) -> list[str]:
+    """Every path that was not done, with its reason, in the order of their names."""
+    lines = []
+    for part in NAMED:
+        for entry in sorted(plan.get(part) or [], key=path_bytes):
+            reason = visible(str(entry.get("reason") or "")) if isinstance(entry, dict) else ""
+            lines.append(f"  {part} {shown_path(entry)}" + (f": {reason}" if reason else ""))
+    return lines
+
+
+def done_words(plan: Plan) -> str:
+    """`5 written, 2 deleted`."""
+    names = {"write": "written", "delete": "deleted", "chmod": "modes", "mkdir": "made", "rmdir": "removed"}
+    words = [f"{len(plan[part]):,} {word}" for part, word in names.items() if plan.get(part)]
+    for part, word in (("kept", "kept"), ("skipped", "skipped")):
+        if plan.get(part):
+            words.append(f"{len(plan[part]):,} {word}")
+    return ", ".join(words) or "nothing had to change"

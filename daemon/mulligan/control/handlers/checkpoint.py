@@ -1,0 +1,126 @@
+"""checkpoint.create, list, show, describe, pin, unpin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mulligan.control.methods import Params, method
+from mulligan.control.objects import checkpoint_object, file_object
+from mulligan.control.services import Call
+from mulligan.errors import IntegrityError
+from mulligan.model import Checkpoint
+from mulligan.project.checkpoints import Request
+from mulligan.store.records import MarkFact
+
+
+class CreateParams(Params, frozen=True, kw_only=True):
+    """A manual checkpoint of a project; `session` says whose timeline it is also in."""
+
+    project: str
+    session: str = ""
+    description: str = ""
+    pin: bool = False
+
+
+class ListParams(Params, frozen=True, kw_only=True):
+    """Newest first; no `limit` means all."""
+
+    project: str
+    session: str = ""
+    limit: int | None = None
+
+
+class IdParams(Params, frozen=True, kw_only=True):
+    """A checkpoint of a project, by any of its names."""
+
+    project: str
+    id: str
+    session: str = ""
+
+
+class DescribeParams(Params, frozen=True, kw_only=True):
+    """A new description."""
+
+    project: str
+    id: str
+    description: str
+    session: str = ""
+
+
+def partial(made: Checkpoint) -> dict[str, Any]:
+    """The exit status of an incomplete checkpoint."""
+    return {} if made.complete else {"exit_status": 3}
+
+
+@method("checkpoint.create", CreateParams)
+def create(call: Call, params: CreateParams) -> dict[str, Any]:
+    """Take a checkpoint now, even if nothing changed."""
+    worker = call.worker(params.project)
+    session = call.names(worker).session(params.session)
+    current = call.services.store.catalogue().current(worker.project_id)
+    request = Request("manual", session, params.description, params.pin, parent=current or "")
+    made = worker.call(lambda: worker.checkpoint(request)).result()
+    assert made is not None
+    return {
+        "checkpoint": checkpoint_object(made, worker.root),
+        "files_processed": made.metadata.file_changes,
+        "warnings": [f"{path.decode('utf-8', 'replace')}: {reason}" for path, reason in made.incomplete],
+        **partial(made),
+    }
+
+
+@method("checkpoint.list", ListParams)
+def list_(call: Call, params: ListParams) -> dict[str, Any]:
+    """The checkpoints of a project or of one session, newest first."""
+    worker = call.worker(params.project)
+    where, arguments = "project = ?", [worker.project_id]
+    if params.session:
+        where += " and session = ?"
+        arguments.append(call.names(worker).session(params.session))  # type: ignore[arg-type]
+    catalogue = call.services.store.catalogue()
+    found = catalogue.checkpoints(where, arguments, -1 if params.limit is None else params.limit)
+    return {
+        "checkpoints": [checkpoint_object(made, worker.root) for made in found],
+        "current_checkpoint_id": catalogue.current(worker.project_id) or None,
+    }
+
+
+@method("checkpoint.show", IdParams)
+def show(call: Call, params: IdParams) -> dict[str, Any]:
+    """One checkpoint with every file of its tree."""
+    worker = call.worker(params.project)
+    made = call.names(worker).checkpoint(params.id)
+    catalogue = call.services.store.catalogue()
+    tree = catalogue.tree(worker.project_id, made.cut)
+    if catalogue.digest(worker.record(), made.cut) != made.tree:
+        raise IntegrityError(f"checkpoint {made.id}: its tree is not the one that was recorded", hint="mulligan verify")
+    files = [file_object(path, row.entry) for path, row in sorted(tree.items())]
+    return {"checkpoint": checkpoint_object(made, worker.root), "files": files}
+
+
+def _mark(call: Call, project: str, name: str, **changes: Any) -> dict[str, Any]:
+    worker = call.worker(project)
+    made = call.names(worker).checkpoint(name)
+    call.services.store.log.append([MarkFact(made.id, **changes)])
+    again = call.services.store.catalogue().checkpoint(made.id)
+    assert again is not None
+    call.services.bus.publish("checkpoint_changed", id=made.id, **changes)
+    return {"checkpoint": checkpoint_object(again, worker.root)}
+
+
+@method("checkpoint.describe", DescribeParams)
+def describe(call: Call, params: DescribeParams) -> dict[str, Any]:
+    """Give a checkpoint another description."""
+    return _mark(call, params.project, params.id, description=params.description)
+
+
+@method("checkpoint.pin", IdParams)
+def pin(call: Call, params: IdParams) -> dict[str, Any]:
+    """Keep a checkpoint whatever retention says."""
+    return _mark(call, params.project, params.id, pinned=True)
+
+
+@method("checkpoint.unpin", IdParams)
+def unpin(call: Call, params: IdParams) -> dict[str, Any]:
+    """Leave a checkpoint to retention again."""
+    return _mark(call, params.project, params.id, pinned=False)

@@ -1,0 +1,238 @@
+"""hello, daemon.status, daemon.stats, daemon.reload, daemon.stop."""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import Any
+
+from mulligan import __version__
+from mulligan.clock import NANOSECONDS, to_rfc3339
+from mulligan.control.framing import PROTOCOL_VERSION
+from mulligan.control.methods import METHODS, Params, method
+from mulligan.control.objects import path_fields, show_path
+from mulligan.control.services import Call, Services
+from mulligan.errors import NotFoundError, UsageError
+from mulligan.project.registry import EXCLUDED, REMOVED
+from mulligan.project.worker import ProjectWorker
+
+_DAY = 24 * 3600 * NANOSECONDS
+
+
+class HelloParams(Params, frozen=True, kw_only=True):
+    """Who calls, and which protocol versions it speaks."""
+
+    client: str = ""
+    protocol: tuple[int, ...] = (PROTOCOL_VERSION,)
+
+
+@method("hello", HelloParams)
+def hello(_call: Call, params: HelloParams) -> dict[str, Any]:
+    """Agree on a protocol version."""
+    if PROTOCOL_VERSION not in params.protocol:
+        raise UsageError(
+            f"protocol {list(params.protocol)} is not spoken here", hint=f"this daemon speaks {PROTOCOL_VERSION}",
+            protocol=[PROTOCOL_VERSION],
+        )  # fmt: skip
+    return {
+        "server": "mulligan",
+        "version": __version__,
+        "protocol": PROTOCOL_VERSION,
+        "capabilities": sorted([*METHODS, "events.subscribe"]),
+    }
+
+
+class StatusParams(Params, frozen=True, kw_only=True):
+    """`project` is a path: the answer says whether it is protected."""
+
+    project: str = ""
+
+
+def process_bytes() -> int:
+    """Resident memory of this process."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def project_object(services: Services, worker: ProjectWorker) -> dict[str, Any]:
+    """One project of `daemon.status`."""
+    catalogue, health = services.store.catalogue(), worker.health
+    record = worker.record()
+    (checkpoints,) = catalogue.db.execute("select count(*) from checkpoint where project = ?", (record.id,)).fetchone()
+    newest = catalogue.checkpoints("project = ?", (record.id,), 1)
+    state = "baseline" if health.state == "starting" else health.state
+    last = max(record.last_capture, health.last_capture)
+    gaps = [
+        {"start": to_rfc3339(start), "end": to_rfc3339(end), "reason": reason}
+        for start, end, reason in catalogue.gaps(record.id)[-20:]
+    ]
+    (ignored,) = catalogue.db.execute(
+        "select count(*) from path where project = ? and kind = 5 and reason = 'ignored'", (record.id,)
+    ).fetchone()
+    return {
+        **path_fields(record.path),
+        "state": state,
+        "reason": health.reason,
+        "files": record.files,
+        "dirs": record.dirs,
+        "bytes": record.size,
+        "backlog": health.backlog,
+        "last_capture": to_rfc3339(last) if last else None,
+        "overflows": health.overflows,
+        "rescans": health.rescans,
+        "gaps": gaps,
+        "ignored": ignored,
+        "watched": worker.observer.watched if worker.observer else 0,
+        "watch_limit": health.limit,
+        "progress": {"done": health.done, "total": health.total} if state == "baseline" else None,
+        "checkpoints": checkpoints,
+        "newest_checkpoint": _newest(newest[0]) if newest else None,
+        "last_error": health.last_error,
+    }
+
+
+def _newest(made: Any) -> dict[str, Any]:
+    return {
+        "id": made.id,
+        "ordinal": made.ordinal,
+        "description": made.description,
+        "trigger": made.trigger,
+        "timestamp": to_rfc3339(made.timestamp),
+    }
+
+
+@method("daemon.status", StatusParams)
+def status(call: Call, params: StatusParams) -> dict[str, Any]:
+    """Whether a project is protected, and how the daemon, the projects, the sessions and the store are."""
+    services = call.services
+    store = services.store
+    projects = [project_object(services, worker) for worker in services.registry.workers()]
+    mine, reason, hint = None, "", ""
+    if params.project:
+        try:
+            root = show_path(services.registry.find(params.project).root)
+            mine = next(item for item in projects if item["path"] == root)
+        except NotFoundError as error:
+            reason, hint = error.message, error.hint
+    warnings = [f"{item['path']}: {item['last_error']}" for item in projects if item["last_error"]]
+    warnings += [f"{item['path']}: {item['watch_limit']}" for item in projects if item["watch_limit"]]
+    if store.damage:
+        warnings.append(f"the store is read-only: {store.damage}")
+    for project in store.catalogue().projects():
+        if project.state == EXCLUDED:
+            projects.append({**path_fields(project.path), "state": "excluded"})
+    return {
+        "daemon": {
+            "version": __version__,
+            "pid": os.getpid(),
+            "uptime_seconds": (store.clock.now() - services.started) // NANOSECONDS,
+            "protocol": PROTOCOL_VERSION,
+            "socket": services.places.socket,
+            "rss_bytes": process_bytes(),
+            "claude_config_dirs": services.claude_config_dirs,
+            "transcripts": services.transcript_counts(),
+        },
+        "project": mine,
+        "reason": reason,
+        "hint": hint,
+        "projects": projects,
+        "sessions": recent_sessions(services),
+        "store": store_object(services),
+        "warnings": warnings,
+    }
+
+
+def recent_sessions(services: Services) -> list[dict[str, Any]]:
+    """The sessions that were active in the last day, newest first."""
+    since = services.store.clock.now() - _DAY
+    cursor = services.store.catalogue().db.execute(
+        "select s.id, p.path, s.last, s.ended, (select count(*) from prompt where session = s.id),"
+        " (select count(*) from call where session = s.id) from session s join project p on p.id = s.project"
+        " where s.last >= ? and p.state not in (?, ?) order by s.last desc limit 20",
+        (since, REMOVED, EXCLUDED),
+    )
+    return [
+        {
+            "id": session,
+            "project_path": show_path(path),
+            "last_activity": to_rfc3339(last),
+            "ended": bool(ended),
+            "prompts": prompts,
+            "calls": calls,
+            "strategy": services.settings.value("strategy", show_path(path), session),
+        }
+        for session, path, last, ended, prompts, calls in cursor
+    ]
+
+
+def store_object(services: Services) -> dict[str, Any]:
+    """The `store` of `daemon.status`."""
+    store = services.store
+    (objects,) = store.catalogue().db.execute("select count(*) from content").fetchone()
+    return {
+        "path": store.directory,
+        "bytes": store.disk_bytes(),
+        "objects": objects,
+        "budget_bytes": services.config().budget_bytes or default_budget(store.directory),
+        "damage": store.damage,
+    }
+
+
+def default_budget(directory: str) -> int:
+    """The smaller of 10 GiB and a tenth of the space that is free for the store."""
+    space = os.statvfs(directory)
+    return min(10 << 30, space.f_bavail * space.f_frsize // 10)
+
+
+class NoParams(Params, frozen=True, kw_only=True):
+    """No parameters."""
+
+
+@method("daemon.stats", NoParams)
+def stats(call: Call, _params: NoParams) -> dict[str, Any]:
+    """Counters and capture latencies of this daemon's life."""
+    projects = []
+    for worker in call.services.registry.workers():
+        latencies = sorted(worker.health.latencies)
+        captured = {
+            "count": worker.capture.captured,
+            "p50_ms": _percentile(latencies, 0.5),
+            "p99_ms": _percentile(latencies, 0.99),
+        }
+        health = worker.health
+        projects.append({
+            **path_fields(worker.root), "captured": captured, "overflows": health.overflows, "rescans": health.rescans,
+            "backlog": health.backlog,
+        })  # fmt: skip
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "projects": projects,
+        "rss_bytes": process_bytes(),
+        "cpu_seconds": used.ru_utime + used.ru_stime,
+        "events": call.services.bus.cursor,
+        "batches": call.services.store.catalogue().meta("batch"),
+        "transcripts": call.services.transcript_counts(),
+    }
+
+
+def _percentile(ordered: list[int], share: float) -> float | None:
+    if not ordered:
+        return None
+    return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))] / 1e6, 3)
+
+
+@method("daemon.reload", NoParams)
+def reload(call: Call, _params: NoParams) -> dict[str, Any]:
+    """Read the configuration again; a bad one is refused and the old one stays in effect."""
+    call.services.reload()
+    return {"reloaded": True, "config_file": call.services.places.config_file}
+
+
+@method("daemon.stop", NoParams)
+def stop(call: Call, _params: NoParams) -> dict[str, Any]:
+    """End the daemon after the write in hand."""
+    call.services.stop()
+    return {"stopping": True}

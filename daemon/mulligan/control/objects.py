@@ -1,0 +1,68 @@
+"""The objects of the protocol, made from the journal's: exact names, times as text, paths made safe for JSON."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import Any
+
+from mulligan.clock import to_rfc3339
+from mulligan.model import Checkpoint, Entry, Kind
+
+
+def show_path(path: bytes) -> str:
+    """A path as text; bytes that are not UTF-8 become replacement characters."""
+    return path.decode("utf-8", "replace")
+
+
+def path_fields(path: bytes, name: str = "path") -> dict[str, Any]:
+    """`path`, and `path_b64` too if the path is not UTF-8."""
+    text = show_path(path)
+    fields: dict[str, Any] = {name: text}
+    if text.encode() != path:
+        fields[f"{name}_b64"] = base64.b64encode(path).decode()
+    return fields
+
+
+def checkpoint_object(made: Checkpoint, project_path: bytes) -> dict[str, Any]:
+    """The `checkpoint` object."""
+    metadata = made.metadata
+    return {
+        "id": made.id,
+        "ordinal": made.ordinal,
+        "session_id": made.session or "manual",
+        "project_id": str(made.project),
+        "project_path": os.fsencode(project_path).decode("utf-8", "replace"),
+        "parent_checkpoint_id": made.parent or None,
+        "timestamp": to_rfc3339(made.timestamp),
+        "description": made.description,
+        "trigger": made.trigger,
+        "placement": made.placement,
+        "strategy": made.strategy,
+        "complete": made.complete,
+        "incomplete_paths": [{**path_fields(path), "reason": reason} for path, reason in made.incomplete],
+        "special": [show_path(path) for path in made.special],
+        "pinned": made.pinned,
+        "tree": made.tree,
+        "message_uuid": made.message_uuid or None,
+        "message_index": made.message_index,
+        "tool": None
+        if made.tool is None
+        else {"name": made.tool.name, "id": made.tool.id, "is_error": made.tool.is_error},
+        "git": None if made.git is None else {"head": made.git.head, "branch": made.git.branch},
+        "metadata": {field: getattr(metadata, field) for field in metadata.__struct_fields__},
+    }
+
+
+def file_object(path: bytes, entry: Entry) -> dict[str, Any]:
+    """One file of `checkpoint.show`; `permissions` are the mode's twelve bits."""
+    return {
+        **path_fields(path, "file_path"),
+        "hash": entry.hash.hex() if entry.kind == Kind.FILE else None,
+        "is_deleted": entry.kind == Kind.ABSENT,
+        "permissions": entry.mode if entry.kind in (Kind.FILE, Kind.DIR) else None,
+        "kind": {Kind.DIR: "directory", Kind.LINK: "symlink"}.get(entry.kind, entry.kind.name.lower()),
+        "size": entry.size,
+        **({"target": show_path(entry.target)} if entry.kind == Kind.LINK else {}),
+        **({"reason": entry.reason} if entry.reason else {}),
+    }

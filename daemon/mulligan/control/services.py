@@ -1,0 +1,52 @@
+"""What handlers work with: the parts of the running daemon, and the call that is being answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mulligan.config import Config
+from mulligan.events import Bus
+from mulligan.paths import Places
+from mulligan.project.naming import Names
+from mulligan.project.registry import Registry
+from mulligan.project.settings import Settings
+from mulligan.project.worker import ProjectWorker
+from mulligan.store.store import Store
+
+
+@dataclass(slots=True)
+class Services:
+    """The parts of one daemon. `stop` and `reload` may be called from any thread."""
+
+    store: Store
+    registry: Registry
+    settings: Settings
+    bus: Bus
+    places: Places
+    config: Callable[[], Config]
+    claude_config_dirs: list[str]
+    started: int
+    stop: Callable[[], None]
+    reload: Callable[[], None]
+    track: Callable[[str, str, str], dict[str, Any]] = lambda _session, _project, _line: {}
+    transcript_counts: Callable[[], dict[str, Any]] = dict
+    found_projects: Callable[[], list[dict[str, Any]]] = list
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Call:
+    """One request: the services, and how to tell the caller how far it is."""
+
+    services: Services
+    progress: Callable[..., None]
+
+    def worker(self, project: str) -> ProjectWorker:
+        """The worker of the project that holds a path. Raises NotFoundError."""
+        return self.services.registry.find(project)
+
+    def names(self, worker: ProjectWorker) -> Names:
+        """The names of a project's positions, as of now."""
+        return Names(self.services.store.catalogue(), worker.record(), self.services.store.clock.now())

@@ -1,0 +1,221 @@
+"""Capturing: what stands at a dirty path becomes a row, if it differs from the path's last one.
+
+A `Capture` belongs to one project's worker thread. It gathers rows and contents and commits them in batches; a row is
+acknowledged only when `flush` has returned. No lock is held while a file is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from mulligan import clock
+from mulligan.descent import open_root
+from mulligan.journal.reading import Reading, read_entry, unchanged
+from mulligan.model import ABSENT, Entry, Flag, Kind, Row, Stat
+from mulligan.store import encoding
+from mulligan.store.catalogue import Live
+from mulligan.store.records import AnyFact, RowsFact, StatsFact
+from mulligan.store.store import Store
+
+#: An event this much later than the change it tells of stands for the change's own time.
+_LATE = 10 * clock.MILLISECOND
+_ROWS_LIMIT, _BYTES_LIMIT = 1000, 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """When the events of a path arrived: the first since its last capture, and the last (journal time)."""
+
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Limits:
+    """What is left out, and listed instead."""
+
+    max_file_bytes: int
+
+
+class Capture:
+    """Turns paths into rows of one project.
+
+    `quiet_since` is the last moment at which no event was waiting: an entry whose change time is older was moved in.
+    """
+
+    def __init__(self, store: Store, project: int, root: bytes, limits: Limits) -> None:
+        self._store, self.project, self.root, self._limits = store, project, root, limits
+        self._rows: list[Row] = []
+        self._stats: list[Stat] = []
+        self._touched: list[tuple[bytes, Stat]] = []
+        self._contents: list[encoding.Encoded] = []
+        self._pending: dict[bytes, int] = {}
+        self._row_index: dict[bytes, int] = {}
+        self._bytes = 0
+        self._root_fd = -1
+        self.quiet_since = 0
+        self.torn: set[bytes] = set()
+        self.last_seq = 0
+        self.captured = 0
+        self.on_rows: Callable[[list[Row]], None] = lambda _rows: None
+
+    def open(self) -> None:
+        """Take a descriptor of the root for one operation: none is held between operations (it would block umount)."""
+        if self._root_fd < 0:
+            self._root_fd = open_root(self.root)
+
+    def close(self) -> None:
+        """Give the root's descriptor back."""
+        if self._root_fd >= 0:
+            os.close(self._root_fd)
+            self._root_fd = -1
+
+    @property
+    def root_fd(self) -> int:
+        """The open root."""
+        return self._root_fd
+
+    def path(self, path: bytes, arrival: Arrival | None, flags: int = 0) -> Entry:
+        """Look at one path; `arrival` is None if a scan found it. Returns what stands there."""
+        if path in self._row_index:
+            self.flush()  # its last row must be known before the next is judged
+        live = self._store.catalogue().live(self.project, path)
+        reading = read_entry(self._root_fd, path, self._store.clock.now, self._limits.max_file_bytes, self._store_block)
+        self.judge(path, live, reading, arrival, flags)
+        return reading.entry
+
+    def judge(self, path: bytes, live: Live | None, reading: Reading, arrival: Arrival | None, flags: int = 0) -> None:
+        """Make a row of a reading, if it says something new."""
+        entry = reading.entry
+        if reading.torn:
+            flags |= Flag.TORN
+            self.torn.add(path)
+        else:
+            self.torn.discard(path)
+        if live is None and entry.kind == Kind.ABSENT:
+            return  # came and went unseen
+        if live is not None and live.entry == entry and not (live.flags & 3) and not reading.torn:
+            if entry.there and live.stat != reading.stat:
+                self._touched.append((path, reading.stat))
+            return
+        if live is not None and live.entry == entry and (live.flags & 3) == (flags & 3):
+            return
+        since, at = self._times(live, reading, arrival)
+        if arrival is None:
+            flags |= Flag.SCANNED
+        self._store_content(path, live, reading)
+        self.add(Row(path, entry, since, at, flags), reading.stat)
+
+    def add(self, row: Row, stat: Stat) -> None:
+        """Queue a finished row."""
+        self._row_index[row.path] = len(self._rows)
+        self._rows.append(row)
+        self._stats.append(stat)
+        if len(self._rows) >= _ROWS_LIMIT or self._bytes >= _BYTES_LIMIT:
+            self.flush()
+
+    def absent(self, live: Live, arrival: Arrival | None, flags: int = 0) -> None:
+        """A known path is seen to be missing."""
+        if live.entry.kind == Kind.ABSENT:
+            return
+        self.judge(live.path, live, Reading(ABSENT, Stat(seen=self._store.clock.now())), arrival, flags)
+
+    def unknown(self, live: Live, reason: str) -> None:
+        """A known path left the scope: what it is from now on is not known, and nothing is deleted for it."""
+        if live.entry.kind in (Kind.UNKNOWN, Kind.ABSENT):
+            return
+        now = self._store.clock.now()
+        self.add(Row(live.path, Entry(Kind.UNKNOWN, reason=reason), now, max(now, live.at + 1)), Stat(seen=now))
+
+    def _times(self, live: Live | None, reading: Reading, arrival: Arrival | None) -> tuple[int, int]:
+        """(since, at) of a new row."""
+        now = self._store.clock.now()
+        changed = self._store.clock.from_wall(reading.stat.ctime) if reading.stat.ctime else 0
+        if arrival is None:
+            at = changed if changed and reading.entry.kind != Kind.ABSENT else now
+            since = live.stat.seen if live is not None else at
+        else:
+            at, since = arrival.last, arrival.first
+            moved_in = changed < self.quiet_since
+            if changed and at - changed > _LATE and not moved_in:
+                at = changed
+        at = min(at, now)
+        if live is not None:
+            at = max(at, live.at + 1)
+        return min(since, at), at
+
+    def _store_content(self, path: bytes, live: Live | None, reading: Reading) -> None:
+        entry = reading.entry
+        if entry.kind != Kind.FILE or entry.hash in self._pending:
+            return
+        if self._store.catalogue().place(entry.hash) is not None:
+            return
+        if reading.blocks is not None:
+            self._queue(encoding.block_list(entry.hash, entry.size, reading.blocks))
+        elif reading.data is not None:
+            base = self._base(live, entry.size)
+            self._queue(encoding.encode(reading.data, entry.hash, base))
+
+    def _base(self, live: Live | None, size: int) -> encoding.Base | None:
+        if live is None or live.entry.kind != Kind.FILE:
+            return None
+        place = self._store.catalogue().place(live.entry.hash)
+        if place is None or not encoding.wants_delta(size, place.size, place.depth):
+            return None
+        return self._store.contents.base(live.entry.hash)
+
+    def _store_block(self, digest: bytes, block: bytes) -> None:
+        if digest in self._pending or self._store.catalogue().place(digest) is not None:
+            return
+        self._queue(encoding.encode(block, digest))
+        if self._bytes >= _BYTES_LIMIT:
+            self.flush()
+
+    def _queue(self, encoded: encoding.Encoded) -> None:
+        self._pending[encoded.hash] = len(self._contents)
+        self._contents.append(encoded)
+        self._bytes += len(encoded.payload)
+
+    def mark(self, path: bytes, flag: Flag) -> None:
+        """Flag the queued row of a path, if there is one."""
+        index = self._row_index.get(path)
+        if index is not None:
+            row = self._rows[index]
+            self._rows[index] = msgspec.structs.replace(row, flags=row.flags | flag)
+
+    def flush(self) -> None:
+        """Commit what is queued; when this returns it is durable. Raises StoreFullError, ReadOnlyError, OSError."""
+        facts: list[AnyFact] = []
+        rows = self._rows
+        if rows:
+            facts.append(RowsFact(self.project, rows, self._stats))
+        if self._touched:
+            facts.append(StatsFact(self.project, self._touched))
+        contents = self._contents
+        self._rows, self._stats, self._touched, self._contents = [], [], [], []
+        self._pending, self._row_index, self._bytes = {}, {}, 0
+        if not facts and not contents:
+            return
+        receipt = self._store.log.append(facts, contents)
+        if rows:
+            self.captured += len(rows)
+            self.last_seq = receipt.first_seq + len(rows) - 1
+            self.on_rows(
+                [msgspec.structs.replace(row, seq=receipt.first_seq + index) for index, row in enumerate(rows)]
+            )
+
+
+def needs_reading(live: Live | None, stat: Stat) -> bool:
+    """Whether a scan has to read an entry, or its stat proves that it is what the journal says."""
+    if live is None or not live.entry.there or live.flags & 3:
+        return True
+    return not unchanged(live.stat, stat)
+
+
+def missing(known: Iterable[Live], found: set[bytes]) -> list[Live]:
+    """The known entries of a directory that a listing did not find."""
+    return [live for live in known if live.entry.kind != Kind.ABSENT and live.path.rpartition(b"/")[2] not in found]

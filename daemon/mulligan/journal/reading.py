@@ -1,0 +1,165 @@
+"""Reading one entry from disk: what it is, its bytes, and whether they can be of one version."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mulligan.descent import parent_of
+from mulligan.model import ABSENT, Entry, Kind, Stat
+from mulligan.store import encoding
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_SPECIAL = {stat.S_IFSOCK: "socket", stat.S_IFIFO: "fifo", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+_ENDLESS_GROWTH = 64  # blocks behind the size of fstat after which a growing file is left for the next look
+
+
+@dataclass(slots=True)
+class Reading:
+    """An entry as it was read. `data` are a small file's bytes, `blocks` a large one's hashes; `torn`: it moved on."""
+
+    entry: Entry
+    stat: Stat
+    data: bytes | None = None
+    blocks: list[bytes] | None = None
+    torn: bool = False
+
+
+def stat_of(found: os.stat_result, seen: int) -> Stat:
+    """The parts of a stat result that prove an entry unchanged."""
+    return Stat(found.st_dev, found.st_ino, found.st_size, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, seen)
+
+
+def unchanged(before: Stat, after: Stat) -> bool:
+    """Whether two stats prove the same content: all equal, and the change time 20 ms older than the earlier look."""
+    same = (before.dev, before.ino, before.size, before.mode, before.mtime, before.ctime) == (
+        after.dev,
+        after.ino,
+        after.size,
+        after.mode,
+        after.mtime,
+        after.ctime,
+    )
+    return same and before.ctime + 20_000_000 <= before.seen
+
+
+def read_entry(
+    root_fd: int,
+    path: bytes,
+    now: Callable[[], int],
+    limit: int,
+    store_block: Callable[[bytes, bytes], None],
+) -> Reading:
+    """Read what stands at a path, through no link.
+
+    Files over `limit` bytes and unreadable ones are unknown with a reason; special files are never opened. Blocks of a
+    large file go to `store_block(hash, bytes)` as they are read.
+    """
+    seen = now()
+    try:
+        with parent_of(root_fd, path) as (fd, name):
+            found = os.lstat(name, dir_fd=fd)
+            return _read(fd, name, found, now, limit, store_block)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return Reading(ABSENT, Stat(seen=seen))
+        return Reading(unreadable(error), Stat(seen=seen))
+
+
+def unreadable(error: OSError) -> Entry:
+    """The unknown entry of something that is there and cannot be read."""
+    return Entry(Kind.UNKNOWN, reason=f"unreadable: {os.strerror(error.errno or 0).lower()}")
+
+
+def _read(
+    fd: int,
+    name: bytes,
+    found: os.stat_result,
+    now: Callable[[], int],
+    limit: int,
+    store: Callable[[bytes, bytes], None],
+) -> Reading:
+    mode, kind = stat.S_IMODE(found.st_mode), stat.S_IFMT(found.st_mode)
+    looked = stat_of(found, now())
+    if kind == stat.S_IFDIR:
+        return Reading(Entry(Kind.DIR, mode), looked)
+    if kind == stat.S_IFLNK:
+        return Reading(Entry(Kind.LINK, target=os.readlink(name, dir_fd=fd)), looked)
+    if kind != stat.S_IFREG:
+        return Reading(Entry(Kind.SPECIAL, reason=_SPECIAL.get(kind, "special")), looked)
+    if found.st_size > limit:
+        return Reading(Entry(Kind.UNKNOWN, reason=f"too large: {found.st_size} bytes"), looked)
+    try:
+        file = os.open(name, _FLAGS, dir_fd=fd)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            raise
+        return Reading(unreadable(error), looked)
+    try:
+        return _read_file(file, now, store)
+    except OSError as error:
+        return Reading(unreadable(error), looked)
+    finally:
+        os.close(file)
+
+
+def _read_file(fd: int, now: Callable[[], int], store: Callable[[bytes, bytes], None]) -> Reading:
+    before = os.fstat(fd)
+    if not stat.S_ISREG(before.st_mode):  # swapped between lstat and open
+        return Reading(
+            Entry(Kind.SPECIAL, reason=_SPECIAL.get(stat.S_IFMT(before.st_mode), "special")), stat_of(before, now())
+        )
+    blocks: list[bytes] | None = None
+    data: bytes | None = None
+    if before.st_size <= encoding.BLOCK_THRESHOLD:
+        data = _read_small(fd, before.st_size)
+        size, digest = len(data), hashlib.sha256(data).digest()
+    else:
+        blocks, size, digest = _read_blocks(fd, before.st_size, store)
+    looked = now()
+    after = os.fstat(fd)
+    torn = size != after.st_size or (before.st_size, before.st_mtime_ns, before.st_ctime_ns) != (
+        after.st_size,
+        after.st_mtime_ns,
+        after.st_ctime_ns,
+    )
+    if blocks is None and size > encoding.BLOCK_THRESHOLD:  # grew while it was read: whole lists only
+        data = None
+        blocks, size, digest = _read_blocks(fd, after.st_size, store)
+        torn = True
+    entry = Entry(Kind.FILE, stat.S_IMODE(after.st_mode), size, digest)
+    return Reading(entry, stat_of(after, looked), data, blocks, torn)
+
+
+def _read_small(fd: int, size: int) -> bytes:
+    data = os.read(fd, size + 1)
+    if len(data) == size:
+        return data
+    parts = [data]
+    total = len(data)
+    while total <= encoding.BLOCK_THRESHOLD:
+        more = os.read(fd, 1 << 20)
+        if not more:
+            break
+        parts.append(more)
+        total += len(more)
+    return b"".join(parts)
+
+
+def _read_blocks(fd: int, expected: int, store: Callable[[bytes, bytes], None]) -> tuple[list[bytes], int, bytes]:
+    length = encoding.block_size(os.pread(fd, 16, 0))
+    whole, hashes, size = hashlib.sha256(), [], 0
+    while size < expected + _ENDLESS_GROWTH * length:
+        block = os.pread(fd, length, size)
+        if not block:
+            break
+        whole.update(block)
+        digest = hashlib.sha256(block).digest()
+        store(digest, block)
+        hashes.append(digest)
+        size += len(block)
+    return hashes, size, whole.digest()

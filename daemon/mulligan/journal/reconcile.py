@@ -1,0 +1,255 @@
+"""Reconciling: events name places, the disk says what is true, the journal gets the difference.
+
+A `Reconciler` belongs to one project's worker thread. Directories are watched first and listed after, so nothing that
+is created in between is missed. Nothing is concluded from the order of events.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mulligan import clock
+from mulligan.journal.capture import Arrival, Capture, needs_reading
+from mulligan.journal.reading import unreadable
+from mulligan.model import Entry, Flag, Kind, RelPath, Row, Stat
+from mulligan.store.catalogue import Catalogue, Live
+from mulligan.watch.ignore import IgnoreRules, is_client_temporary
+from mulligan.watch.observer import Changes, Observer
+from mulligan.watch.scan import Found, list_directory
+
+#: Modification without a close: first sight at once, then this often.
+_SETTLE = 250 * clock.MILLISECOND
+#: Finished versions of one path in a row that are captured at once, and the pause between later ones.
+_BURST, _BURST_PAUSE = 20, 500 * clock.MILLISECOND
+_BURST_RESET = 10 * clock.NANOSECONDS
+_TEMPORARY_WAIT = 5 * clock.NANOSECONDS
+_SQLITE_PARTS = (b"-wal", b"-journal")
+
+
+@dataclass(slots=True)
+class _Dirty:
+    first: int
+    last: int
+    finished: bool
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How often a path was captured lately."""
+
+    count: int = 0
+    last: int = 0
+
+
+class Reconciler:
+    """Makes the journal of one project equal to its disk, place by place or as a whole."""
+
+    def __init__(
+        self,
+        capture: Capture,
+        catalogue: Callable[[], Catalogue],
+        observer: Observer,
+        rules: IgnoreRules,
+        now: Callable[[], int],
+    ) -> None:
+        self._capture, self._catalogue, self._observer = capture, catalogue, observer
+        self.rules, self._now = rules, now
+        self._dirty: dict[bytes, _Dirty] = {}
+        self._directories: dict[bytes, int] = {}
+        self._pace: dict[bytes, _Pace] = {}
+        self.unwatched = 0
+        self.progress: Callable[[int], None] = lambda _done: None
+
+    @property
+    def backlog(self) -> int:
+        """Places that wait to be looked at."""
+        return len(self._dirty) + len(self._directories)
+
+    def take(self, changes: Changes) -> None:
+        """Remember what an observer gathered."""
+        now = self._now()
+        for path, touch in changes.entries.items():
+            known = self._dirty.get(path)
+            if known is None:
+                self._dirty[path] = _Dirty(touch.first, touch.last, touch.finished)
+            else:
+                known.last = max(known.last, touch.last)
+                known.finished = known.finished or touch.finished
+        for directory in changes.directories:
+            self._directories.setdefault(directory, now)
+
+    def soil(self, paths: list[bytes]) -> None:
+        """Look at these paths too, whatever the events say."""
+        now = self._now()
+        for path in paths:
+            self._dirty.setdefault(path, _Dirty(now, now, True))
+
+    def run(self, *, everything: bool) -> int | None:
+        """Look at all that is due (or at everything), commit, and return when the next place is due (journal time)."""
+        while self._directories:
+            directory, arrival = self._directories.popitem()
+            self.directory(directory, Arrival(arrival, arrival))
+        now = self._now()
+        due: int | None = None
+        for path in list(self._dirty):
+            dirty = self._dirty[path]
+            ready = self._ready(path, dirty, now, everything)
+            if ready > now:
+                due = ready if due is None else min(due, ready)
+                continue
+            del self._dirty[path]
+            self._entry(path, dirty)
+        self._prove()
+        self._capture.flush()
+        if len(self._pace) > 4096:
+            self._pace = {path: pace for path, pace in self._pace.items() if now - pace.last < _BURST_RESET}
+        return due
+
+    def _ready(self, path: bytes, dirty: _Dirty, now: int, everything: bool) -> int:
+        if is_client_temporary(path.rpartition(b"/")[2]):
+            return dirty.first + _TEMPORARY_WAIT
+        if everything:
+            return now
+        pace = self._pace.get(path)
+        if pace is None or now - pace.last > _BURST_RESET:
+            return now
+        if not dirty.finished:
+            return pace.last + _SETTLE
+        return now if pace.count < _BURST else pace.last + _BURST_PAUSE
+
+    def _entry(self, path: bytes, dirty: _Dirty) -> None:
+        pace = self._pace.setdefault(path, _Pace())
+        now = self._now()
+        pace.count = pace.count + 1 if now - pace.last < _BURST_RESET else 1
+        pace.last = now
+        if self.rules.is_ignore_file(RelPath(path)):
+            self._capture.path(path, Arrival(dirty.first, dirty.last))
+            self._judge_again(path.rpartition(b"/")[0])
+            return
+        if self._ignored(path):
+            return
+        for part in self._sqlite_set(path):
+            self._capture.path(part, Arrival(dirty.first, dirty.last))
+
+    def _ignored(self, path: bytes) -> bool:
+        if self.rules.judge(RelPath(path), False):
+            return True
+        # a directory above may be ignored, or may be none any more
+        parts = path.split(b"/")
+        return any(self.rules.judge(RelPath(b"/".join(parts[:depth])), True) for depth in range(1, len(parts)))
+
+    def _sqlite_set(self, path: bytes) -> list[bytes]:
+        """A path, with the other members of its SQLite set if it belongs to one."""
+        for suffix in (*_SQLITE_PARTS, b"-shm"):
+            if path.endswith(suffix):
+                main = path[: -len(suffix)]
+                found = self._catalogue().live(self._capture.project, main)
+                if found is not None and found.entry.kind == Kind.FILE:
+                    return [main, *([] if suffix == b"-shm" else [path])]
+                return [path]
+        members = [path + suffix for suffix in _SQLITE_PARTS]
+        known = [self._catalogue().live(self._capture.project, member) for member in members]
+        return [path, *(live.path for live in known if live is not None and live.entry.there)]
+
+    def _prove(self) -> None:
+        """Rows whose path had events while they were read are flagged, and stay dirty."""
+        changes = self._observer.drain()
+        for path in changes.entries:
+            self._capture.mark(path, Flag.UNPROVEN)
+        self.take(changes)
+        self._capture.quiet_since = self._now()
+        if self._capture.torn:
+            self.soil([path for path in self._capture.torn if path not in self._dirty])
+
+    # directories
+
+    def directory(self, directory: bytes, arrival: Arrival | None, *, deep: bool = False, flags: int = 0) -> None:
+        """Compare a directory with the journal, both ways, and everything below it that is new (or all, if `deep`)."""
+        stack = [directory]
+        while stack:
+            stack.extend(self._level(stack.pop(), arrival, deep, flags))
+            self.progress(self._capture.captured)
+
+    def _level(self, directory: bytes, arrival: Arrival | None, deep: bool, flags: int) -> list[bytes]:
+        if directory and self.rules.judge(RelPath(directory), True):
+            self._observer.forget(RelPath(directory))
+            return []
+        if not self._observer.watch(RelPath(directory)):
+            self.unwatched += 1
+        catalogue, project = self._catalogue(), self._capture.project
+        try:
+            found = list(list_directory(self._capture.root, RelPath(directory), self.rules))
+        except OSError as error:
+            self._unlistable(directory, error, arrival, flags)
+            return []
+        known = catalogue.children(project, directory)
+        below: list[bytes] = []
+        for item in found:
+            name = item.path.rpartition(b"/")[2]
+            live = known.pop(name, None)
+            if item.kind == Kind.DIR:
+                if deep or live is None or live.entry.kind != Kind.DIR or not self._observer.is_watched(item.path):
+                    below.append(item.path)
+            elif live is not None and live.entry.kind == Kind.DIR:
+                self._gone_below(live.path, arrival, flags)
+            self._item(item, live, arrival, flags)
+        for live in known.values():
+            self._not_found(live, arrival, flags)
+        return below
+
+    def _item(self, item: Found, live: Live | None, arrival: Arrival | None, flags: int) -> None:
+        first = flags & ~Flag.FROM_UNKNOWN if live is not None else flags
+        if is_client_temporary(item.path.rpartition(b"/")[2]) and live is None:
+            now = self._now()
+            self._dirty.setdefault(item.path, _Dirty(now, now, True))
+        elif needs_reading(live, item.stat):
+            self._capture.path(item.path, arrival, first)
+
+    def _not_found(self, live: Live, arrival: Arrival | None, flags: int) -> None:
+        is_dir = live.entry.kind == Kind.DIR
+        if self.rules.judge(RelPath(live.path), is_dir):
+            self._capture.unknown(live, "ignored")
+            for below in list(self._catalogue().below(self._capture.project, live.path)) if is_dir else ():
+                self._capture.unknown(below, "ignored")
+            self._observer.forget(RelPath(live.path))
+            return
+        if live.entry.kind == Kind.ABSENT or (live.entry.kind == Kind.UNKNOWN and live.entry.reason == "ignored"):
+            return
+        # the listing is older than this look: what is there now counts
+        if self._capture.path(live.path, arrival, flags & ~Flag.FROM_UNKNOWN).kind != Kind.DIR and is_dir:
+            self._gone_below(live.path, arrival, flags)
+
+    def _gone_below(self, directory: bytes, arrival: Arrival | None, flags: int) -> None:
+        """Everything known below a directory that is none any more is absent."""
+        self._observer.forget(RelPath(directory))
+        for live in list(self._catalogue().below(self._capture.project, directory)):
+            self._capture.absent(live, arrival, flags & ~Flag.FROM_UNKNOWN)
+
+    def _unlistable(self, directory: bytes, error: OSError, arrival: Arrival | None, flags: int) -> None:
+        """A directory that cannot be listed: gone, or there and unreadable; then everything below is unknown."""
+        if not directory:
+            raise error
+        if isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno == errno.ELOOP:
+            if self._capture.path(directory, arrival, flags & ~Flag.FROM_UNKNOWN).kind != Kind.DIR:
+                self._gone_below(directory, arrival, flags)
+            return
+        entry = unreadable(error)
+        now = self._now()
+        live = self._catalogue().live(self._capture.project, directory)
+        if live is None or live.entry != entry:
+            self._capture.add(Row(directory, Entry(Kind.UNKNOWN, reason=entry.reason), now, now, flags), Stat(seen=now))
+        for below in list(self._catalogue().below(self._capture.project, directory)):
+            self._capture.unknown(below, entry.reason)
+
+    def _judge_again(self, directory: bytes) -> None:
+        """An ignore file changed: what it now hides is unknown, what it now shows was unknown until now."""
+        self.rules.reload(RelPath(directory))
+        self.directory(directory, None, deep=True, flags=Flag.FROM_UNKNOWN)
+
+    def everything(self, flags: int = 0) -> None:
+        """Compare the whole tree with the journal, both ways, and commit."""
+        self.directory(b"", None, deep=True, flags=flags)
+        self._prove()
+        self._capture.flush()

@@ -1,0 +1,1 @@
+"""One project: its worker thread, its checkpoints, how they are named, and the registry of all projects."""

@@ -1,0 +1,161 @@
+"""All projects of one daemon: which directory belongs to which, who watches it, what may not be watched."""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+import os
+import threading
+from collections.abc import Callable
+
+from mulligan.config import Config
+from mulligan.errors import NotFoundError, RefusedError
+from mulligan.events import Bus
+from mulligan.journal.capture import Limits
+from mulligan.project.worker import ObserverFactory, ProjectWorker
+from mulligan.store.catalogue import Project
+from mulligan.store.records import ProjectFact
+from mulligan.store.store import Store
+from mulligan.watch.ignore import IgnoreRules
+from mulligan.watch.scan import root_identity
+
+log = logging.getLogger(__name__)
+REMOVED, EXCLUDED = "removed", "excluded"
+
+
+def is_inside(path: bytes, directory: bytes) -> bool:
+    """Whether a path is a directory or lies below it; both absolute and normal."""
+    return path == directory or path.startswith(directory.rstrip(b"/") + b"/")
+
+
+class Registry:
+    """The projects and their workers; any thread."""
+
+    def __init__(
+        self, store: Store, bus: Bus, config: Callable[[], Config], home: str, make_observer: ObserverFactory
+    ) -> None:
+        self._store, self._bus, self._config, self._make_observer = store, bus, config, make_observer
+        self._home = os.fsencode(os.path.realpath(home))
+        self._workers: dict[bytes, ProjectWorker] = {}
+        self._lock = threading.RLock()
+
+    def start(self) -> None:
+        """Watch every project that was watched before."""
+        for project in self._store.catalogue().projects():
+            if project.state not in (REMOVED, EXCLUDED):
+                self._begin(project)
+
+    def stop(self) -> None:
+        """End all workers."""
+        with self._lock:
+            workers = list(self._workers.values())
+        for worker in workers:
+            worker.stop()
+
+    def workers(self) -> list[ProjectWorker]:
+        """The workers, by path."""
+        with self._lock:
+            return [self._workers[path] for path in sorted(self._workers)]
+
+    def _begin(self, project: Project) -> ProjectWorker:
+        with self._lock:
+            limits = Limits(self._config().max_file_bytes)
+            worker = ProjectWorker(self._store, project, self._bus, limits, self._rules, self._make_observer)
+            self._workers[project.path] = worker
+        worker.start()
+        return worker
+
+    def _rules(self, root: bytes) -> IgnoreRules:
+        with self._lock:
+            nested = [path for path in self._workers if path != root and is_inside(path, root)]
+        return IgnoreRules(root, boundaries=nested)
+
+    def holding(self, path: bytes) -> ProjectWorker | None:
+        """The project that a path belongs to: the innermost root above it."""
+        with self._lock:
+            found = [root for root in self._workers if is_inside(path, root)]
+            return self._workers[max(found, key=len)] if found else None
+
+    def find(self, path: str) -> ProjectWorker:
+        """The project that holds a directory. Raises NotFoundError with the command that adds one."""
+        raw = os.fsencode(os.path.realpath(path))
+        worker = self.holding(raw) or self.holding(os.fsencode(os.path.abspath(path)))
+        if worker is None:
+            raise NotFoundError(f"{path} is nobody's project", hint=f"mulligan project add {path}")
+        return worker
+
+    def by_id(self, project: int) -> ProjectWorker | None:
+        """The worker of a project."""
+        with self._lock:
+            return next((worker for worker in self._workers.values() if worker.project_id == project), None)
+
+    def refuse(self, root: bytes) -> str:
+        """Why a directory may not be watched; "" if it may."""
+        data = os.fsencode(os.path.realpath(self._store.directory))
+        if root == b"/" or is_inside(self._home, root):
+            return "it holds the home directory"
+        if is_inside(root, data):
+            return "it lies in mulligan's own store"
+        if is_inside(data, root):
+            return "it holds mulligan's own store"
+        return ""
+
+    def excluded(self, root: bytes) -> bool:
+        """Whether the configuration or an earlier `exclude` or `remove` says no to a directory, for ever."""
+        text = os.fsdecode(root)
+        if any(fnmatch.fnmatch(text, glob) for glob in self._config().directories("exclude", os.fsdecode(self._home))):
+            return True
+        return any(
+            fnmatch.fnmatch(text, os.fsdecode(project.path))
+            for project in self._store.catalogue().projects()
+            if project.state in (REMOVED, EXCLUDED)
+        )
+
+    def add(self, path: str) -> ProjectWorker:
+        """Watch a directory; one that is watched already is returned. Raises NotFoundError, RefusedError."""
+        root = os.fsencode(os.path.realpath(path))
+        identity = root_identity(root)
+        if identity is None:
+            raise NotFoundError(f"{path} is not a directory", hint="give an existing directory")
+        if reason := self.refuse(root):
+            raise RefusedError(f"{path} is not watched: {reason}", hint="add a project's own directory")
+        self._store.require_writable()
+        with self._lock:
+            if root in self._workers:
+                return self._workers[root]
+            known = {project.path: project for project in self._store.catalogue().projects()}
+            old = known.get(root)
+            number = old.id if old else max((project.id for project in known.values()), default=0) + 1
+            now = self._store.clock.now()
+            fact = ProjectFact(
+                number, root, "watching", *identity, old.generation if old else 1, old.added if old else now,
+                old.baseline_end if old else 0,
+            )  # fmt: skip
+            self._store.log.append([fact])
+            log.info("project %s added", os.fsdecode(root))
+            return self._begin(self._store.catalogue().project(number))
+
+    def end(self, worker: ProjectWorker, state: str) -> None:
+        """Stop watching a project for good (`removed`, `excluded`); what was captured stays."""
+        project = worker.record()
+        fact = ProjectFact(
+            project.id, project.path, state, project.dev, project.ino, project.generation, project.added,
+            project.baseline_end,
+        )  # fmt: skip
+        self._store.log.append([fact])
+        with self._lock:
+            self._workers.pop(project.path, None)
+        worker.stop()
+        self._bus.publish("project", project=os.fsdecode(project.path), state=state)
+
+    def exclude(self, target: str) -> None:
+        """Never watch a directory or what fits a glob."""
+        root = os.fsencode(os.path.realpath(target) if os.path.isdir(target) else target)
+        with self._lock:
+            matching = [w for path, w in self._workers.items() if fnmatch.fnmatch(os.fsdecode(path), os.fsdecode(root))]
+        for worker in matching:
+            self.end(worker, EXCLUDED)
+        known = self._store.catalogue().projects()
+        if not any(project.path == root and project.state == EXCLUDED for project in known):
+            number = max((project.id for project in known), default=0) + 1
+            self._store.log.append([ProjectFact(number, root, EXCLUDED, 0, 0, 0, self._store.clock.now())])

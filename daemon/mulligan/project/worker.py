@@ -1,0 +1,437 @@
+"""The worker of one project: a thread that reconciles, captures, takes checkpoints and restores, one after another.
+
+Everything that changes a project's journal runs here, so it is serial by construction. Other threads ask by `call`.
+A slow disk or a huge directory delays this project, never another one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+from mulligan.clock import NANOSECONDS
+from mulligan.errors import BusyError, MulliganError, NotFoundError, RefusedError
+from mulligan.events import Bus
+from mulligan.faults import point
+from mulligan.journal import gitinfo
+from mulligan.journal.capture import Capture, Limits
+from mulligan.journal.reconcile import Reconciler
+from mulligan.model import Checkpoint, Cut, Flag, Row
+from mulligan.project.checkpoints import Request, make_checkpoint
+from mulligan.store.catalogue import Project
+from mulligan.store.records import AnyFact, CheckpointFact, CurrentFact, GapFact, ProjectFact
+from mulligan.store.store import Store
+from mulligan.watch.ignore import IgnoreRules
+from mulligan.watch.observer import Observer
+from mulligan.watch.scan import root_identity
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+_BARRIER_SECONDS = 10.0
+_ROOT_CHECK_SECONDS = 2.0
+#: The idle rescan is the safety net for writes that give no event (mmap); it may cost a second an hour.
+_RESCAN_MIN_SECONDS, _RESCAN_SHARE = 300.0, 3600.0
+
+
+class ObserverFactory(Protocol):
+    """Makes the observer of a root."""
+
+    def __call__(self, root: bytes, now: Callable[[], int]) -> Observer:
+        """A new, unstarted observer."""
+
+
+@dataclass(slots=True)
+class Health:
+    """What `status` shows of a worker; written by the worker's thread, read by any."""
+
+    state: str = "starting"
+    reason: str = ""
+    overflows: int = 0
+    rescans: int = 0
+    done: int = 0
+    total: int = 0
+    backlog: int = 0
+    last_error: str = ""
+    last_capture: int = 0
+    limit: str = ""
+    latencies: deque[int] = field(default_factory=lambda: deque(maxlen=2000))
+
+
+class ProjectWorker:
+    """One project's thread. `start` begins to watch; `call` runs something in the thread; `stop` ends it."""
+
+    def __init__(
+        self,
+        store: Store,
+        project: Project,
+        bus: Bus,
+        limits: Limits,
+        make_rules: Callable[[bytes], IgnoreRules],
+        make_observer: ObserverFactory,
+    ) -> None:
+        self.store, self.bus = store, bus
+        self.project_id, self.root = project.id, project.path
+        self.health = Health()
+        self.now = store.clock.now
+        self._limits, self._make_rules, self._make_observer = limits, make_rules, make_observer
+        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"project-{project.id}", daemon=True)
+        self._woken = threading.Event()
+        self._stopping = False
+        self.observer: Observer | None = None
+        self.reconciler: Reconciler | None = None
+        self.capture = Capture(store, project.id, project.path, limits)
+        self.capture.last_seq = project.last_seq
+        self.capture.on_rows = self._on_rows
+        self.on_attribution: Callable[[list[Row]], None] = lambda _rows: None
+        self._next_rescan = 0
+        self._must_rescan = False
+
+    # from any thread
+
+    def start(self) -> None:
+        """Begin; the baseline or the comparison with the journal comes first."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what is being done, then end the thread."""
+        self._stopping = True
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def call(self, function: Callable[[], T]) -> Future[T]:
+        """Run `function` in the worker's thread, after what is already queued."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(function())
+            except Exception as error:  # noqa: BLE001 - the request boundary: whoever asked gets it
+                future.set_exception(error)
+
+        if self._stopping:
+            future.set_exception(BusyError("the daemon is stopping", hint="try again in a moment"))
+        else:
+            self._queue.put(run)
+        return future
+
+    def record(self) -> Project:
+        """The project as the catalogue has it."""
+        return self.store.catalogue().project(self.project_id)
+
+    # the thread
+
+    def _run(self) -> None:
+        try:
+            self._begin()
+            due: int | None = None
+            while not self._stopping:
+                due = self._step(due)
+        except Exception:
+            log.exception("project %s: the worker died", os.fsdecode(self.root))
+            self.health.state, self.health.last_error = "failed", "internal error, see the log"
+        finally:
+            self._end_watch()
+            self._refuse_rest()
+
+    def _refuse_rest(self) -> None:
+        self._stopping = True
+        while True:
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                return
+            if job is not None:
+                job()
+
+    def _step(self, due: int | None) -> int | None:
+        job = self._next_job(due)
+        self.capture_errors(self._check_root)
+        if job is not None:
+            self._in_tree(job)
+        if self.health.state != "watching":
+            return None
+        return self.capture_errors(self._look)
+
+    def _next_job(self, due: int | None) -> Callable[[], None] | None:
+        if self.health.state in ("missing", "paused", "failed"):
+            timeout = _ROOT_CHECK_SECONDS
+        else:
+            wake = self._next_rescan if due is None else min(due, self._next_rescan)
+            timeout = max(0.0, (wake - self.now()) / NANOSECONDS)
+        try:
+            return self._queue.get(timeout=min(timeout, 3600.0))
+        except queue.Empty:
+            return None
+
+    def _wake(self) -> None:
+        # from the observer's thread: once until the worker has looked
+        if not self._woken.is_set():
+            self._woken.set()
+            self._queue.put(lambda: None)
+
+    def _in_tree(self, job: Callable[[], None]) -> None:
+        """Run a job with the root's descriptor open for as long as it takes."""
+        try:
+            if self.health.state == "watching":
+                self.capture.open()
+        except OSError as error:
+            self._lost(f"it cannot be opened: {os.strerror(error.errno or 0).lower()}")
+        try:
+            job()
+        finally:
+            self.capture.close()
+
+    def capture_errors(self, function: Callable[[], T]) -> T | None:
+        """Run a part of the loop; a failure is shown in `status`, and the tree is compared as a whole afterwards."""
+        try:
+            return function()
+        except (MulliganError, OSError) as error:
+            message = error.message if isinstance(error, MulliganError) else str(error)
+            if message != self.health.last_error:
+                log.warning("project %s: %s", os.fsdecode(self.root), message)
+            self.health.last_error = message
+            self._must_rescan = True
+            self._next_rescan = self.now() + 5 * NANOSECONDS
+            return None
+
+    # beginning and ending
+
+    def _begin(self) -> None:
+        project = self.record()
+        if project.state == "paused":
+            self.health.state, self.health.reason = "paused", project.reason
+            return
+        self.capture_errors(lambda: self._attach(project))
+
+    def _attach(self, project: Project) -> None:
+        """Watch the root as it is now; what happened since the last look is compared and recorded."""
+        identity = root_identity(self.root)
+        if identity is None:
+            self._lost("the directory does not exist")
+            return
+        self._end_watch()
+        self.health.state, self.health.reason = "baseline", ""
+        self.capture.open()
+        try:
+            self.observer = self._make_observer(self.root, self.now)
+            self.observer.start(self._wake)
+            rules = self._make_rules(self.root)
+            self.reconciler = Reconciler(self.capture, self.store.catalogue, self.observer, rules, self.now)
+            self.reconciler.progress = self._progress
+            if project.baseline_end == 0:
+                self._baseline(project, identity)
+            else:
+                self._catch_up(project, identity)
+            self.health.state = "watching"
+            self._after_rescan(self.now())
+        finally:
+            self.capture.close()
+        self.bus.publish("project", project=os.fsdecode(self.root), state="watching")
+
+    def _progress(self, done: int) -> None:
+        self.health.done = done
+
+    def _baseline(self, project: Project, identity: tuple[int, int]) -> None:
+        assert self.reconciler is not None
+        self.reconciler.everything(Flag.FROM_UNKNOWN)
+        point("baseline.done")
+        end = self.now()
+        fact = ProjectFact(
+            project.id, project.path, "watching", *identity, project.generation, project.added, end, project.reason
+        )
+        self._commit_checkpoint(Request(trigger="baseline", description="as it was found"), [fact])
+
+    def _catch_up(self, project: Project, identity: tuple[int, int]) -> None:
+        """After a restart, a pause or another root: compare, and record the gap."""
+        assert self.reconciler is not None
+        start = max(project.last_capture, self.store.catalogue().meta("latest"), project.baseline_end)
+        same_root = identity == (project.dev, project.ino)
+        facts: list[AnyFact] = [GapFact(project.id, start, self.now(), "away" if same_root else "another root")]
+        if not same_root:
+            self._forget_root()
+        if not same_root or project.state != "watching":
+            generation = project.generation + (0 if same_root else 1)
+            facts.append(
+                ProjectFact(
+                    project.id, project.path, "watching", *identity, generation, project.added, project.baseline_end
+                )
+            )
+        self.store.log.append(facts)
+        self.reconciler.everything(Flag.AWAY)
+
+    def _forget_root(self) -> None:
+        """Another directory stands in the root's place: what was known is unknown now, never deleted."""
+        for live in list(self.store.catalogue().below(self.project_id, b"")):
+            self.capture.unknown(live, "another root directory")
+        self.capture.flush()
+
+    def _end_watch(self) -> None:
+        if self.observer is not None:
+            self.observer.stop()
+            self.observer = None
+
+    def _lost(self, reason: str) -> None:
+        self._end_watch()
+        if self.health.state != "missing":
+            log.warning("project %s: %s", os.fsdecode(self.root), reason)
+            self.bus.publish("project", project=os.fsdecode(self.root), state="missing", reason=reason)
+        self.health.state, self.health.reason = "missing", reason
+
+    def _check_root(self) -> None:
+        """The root must be the one that is watched; inode numbers are reused, so its removal is watched as well."""
+        if self.health.state == "paused":
+            return
+        project = self.record()
+        identity = root_identity(self.root)
+        gone = self.observer is not None and self.observer.root_gone
+        if identity is None:
+            self._lost("the directory does not exist")
+        elif self.health.state != "watching":
+            self._attach(project)
+        elif gone or identity != (project.dev, project.ino):
+            self.health.state = "missing"
+            self._end_watch()
+            fact = ProjectFact(
+                project.id, project.path, "watching", 0, 0, project.generation, project.added, project.baseline_end
+            )
+            self.store.log.append([fact])
+            self._attach(self.record())
+
+    def pause(self, reason: str = "") -> None:
+        """Stop watching until `resume`; remembered over restarts. Runs in the thread."""
+        project = self.record()
+        self._end_watch()
+        self.health.state, self.health.reason = "paused", reason
+        fact = ProjectFact(
+            project.id, project.path, "paused", project.dev, project.ino, project.generation, project.added,
+            project.baseline_end, reason,
+        )  # fmt: skip
+        self.store.log.append([fact])
+
+    def resume(self) -> None:
+        """Watch again; the time between is a recorded gap. Runs in the thread."""
+        if self.health.state == "paused":
+            self._attach(self.record())
+
+    # looking
+
+    def _look(self) -> int | None:
+        """Take what the observer has, and capture what is due."""
+        assert self.observer is not None and self.reconciler is not None
+        self._woken.clear()
+        self.capture.open()
+        try:
+            changes = self.observer.drain()
+            if changes.overflow:
+                self.health.overflows += 1
+                self._must_rescan = True
+            self.reconciler.take(changes)
+            now = self.now()
+            if self._must_rescan or now >= self._next_rescan:
+                self._rescan()
+            due = self.reconciler.run(everything=False)
+            self.health.backlog = self.reconciler.backlog
+            self.health.limit = self.observer.limit_reached
+            return due
+        finally:
+            self.capture.close()
+
+    def _rescan(self) -> None:
+        assert self.observer is not None and self.reconciler is not None
+        while True:
+            self._must_rescan = False
+            started = self.now()
+            self.health.rescans += 1
+            self.reconciler.everything()
+            changes = self.observer.drain()
+            self.reconciler.take(changes)
+            if not changes.overflow:
+                break
+            self.health.overflows += 1
+        self.health.last_error = ""
+        self._after_rescan(started)
+
+    def _after_rescan(self, started: int) -> None:
+        now = self.now()
+        pause = max(_RESCAN_MIN_SECONDS, (now - started) / NANOSECONDS * _RESCAN_SHARE)
+        self._next_rescan = now + int(pause * NANOSECONDS)
+
+    def _on_rows(self, rows: list[Row]) -> None:
+        now = self.now()
+        self.health.last_capture = now
+        for row in rows:
+            if not row.flags & (Flag.SCANNED | Flag.FROM_UNKNOWN):
+                self.health.latencies.append(now - row.at)
+        self.on_attribution(rows)
+        self.bus.publish("capture", project=os.fsdecode(self.root), paths=len(rows))
+
+    def require_watching(self) -> None:
+        """Raise what stands in the way of a checkpoint or a restore, if anything does. Runs in the thread."""
+        if self.health.state == "watching":
+            return
+        name = os.fsdecode(self.root)
+        if self.health.state == "paused":
+            raise RefusedError(f"{name} is paused", hint=f"mulligan project resume {name}")
+        if self.health.state == "missing":
+            raise NotFoundError(f"{name}: {self.health.reason}", hint="nothing was changed in the journal")
+        raise BusyError(f"{name} is not watched: {self.health.last_error or self.health.state}", hint="mulligan status")
+
+    def sync(self) -> None:
+        """When this returns, every change that happened before it was called is captured. Runs in the thread."""
+        self.capture_errors(self._check_root)
+        self.require_watching()
+        assert self.observer is not None and self.reconciler is not None
+        self.store.require_writable()
+        self.capture.open()
+        whole = self.observer.barrier(_BARRIER_SECONDS)
+        changes = self.observer.drain()
+        self.reconciler.take(changes)
+        if changes.overflow or not whole or self._must_rescan or self.observer.limit_reached:
+            self.health.overflows += changes.overflow
+            self._rescan()
+        self.reconciler.run(everything=True)
+        self.health.backlog = self.reconciler.backlog
+
+    # checkpoints
+
+    def checkpoint(self, request: Request) -> Checkpoint | None:
+        """Take a checkpoint; None if its condition does not hold. Runs in the thread."""
+        self.sync()
+        return self._commit_checkpoint(request, [])
+
+    def _commit_checkpoint(self, request: Request, facts: list[AnyFact]) -> Checkpoint | None:
+        catalogue = self.store.catalogue()
+        project = self.record()
+        if request.event_key and catalogue.event_taken(project.id, request.event_key):
+            return None
+        if request.parent is None:
+            parent = catalogue.current(project.id, request.session) or catalogue.current(project.id)
+            request = replace(request, parent=parent)
+        cut = Cut(max(project.last_seq, self.capture.last_seq), request.moment)
+        made = make_checkpoint(catalogue, project, request, cut, self.now(), lambda: gitinfo.read_git(self.root))
+        if made is None:
+            return None
+        point("checkpoint.before_commit")
+        facts = [*facts, CheckpointFact(made)]
+        if request.make_current:
+            facts.append(CurrentFact(project.id, "", made.id))
+            if made.session:
+                facts.append(CurrentFact(project.id, made.session, made.id))
+        self.store.log.append(facts)
+        point("checkpoint.committed")
+        self.bus.publish(
+            "checkpoint", project=os.fsdecode(self.root), id=made.id, ordinal=made.ordinal, trigger=made.trigger
+        )
+        return made

@@ -1,0 +1,123 @@
+"""Whose change a row is, and how sure that is. Pure: rows and windows in, owners out.
+
+A window runs from a call's start to its result, by the transcript's own times. What happened in no window is nobody's:
+a person, an editor, git. A call that only reads owns nothing, so somebody who saves while it runs stays nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from mulligan.clock import FOREVER, MILLISECOND
+from mulligan.model import RelPath
+from mulligan.session.tools import ToolClass
+
+#: The kernel stamps files from a clock that advances by up to 10 ms at a time (CONFIG_HZ=100), and the arrival of an
+#: event is trusted to 10 ms, so a change may seem that much earlier or later than the call that made it.
+BEFORE = 10 * MILLISECOND
+#: The same, and the millisecond that a line's time is cut by. A result is stamped after its file is on disk (by up to
+#: 150 ms), so nothing more is needed at this end.
+AFTER = 11 * MILLISECOND
+
+NAMED = "named"
+WINDOW = "window"
+NOBODY = ""
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """A call in time; `end` is None while it runs.
+
+    `paths` are those that its input names, relative to the project's root. `agent`: a subagent's call.
+    `background_end`: when what it left running ended, if that is known. All times are journal time.
+    """
+
+    tool: str
+    session: str
+    tool_class: ToolClass
+    start: int
+    end: int | None = None
+    paths: frozenset[RelPath] = frozenset()
+    agent: bool = False
+    is_error: bool = False
+    background_end: int | None = None
+
+    @property
+    def last(self) -> int:
+        """The last moment of the window."""
+        return FOREVER if self.end is None else self.end
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What attribution needs of a row."""
+
+    path: RelPath
+    since: int
+    at: int
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The call that a change is ascribed to and the grade: "named", "window", "one of N"; both empty for nobody."""
+
+    call: str = ""
+    grade: str = NOBODY
+
+
+def attribute(changes: Iterable[Change], windows: Iterable[Window]) -> list[Owner]:
+    """The owner of each change.
+
+    "named": a tool that writes one file names this one. "window": the only call that could have done it. "one of N":
+    N could have; the one that started last is given. A change that began before the call may hold somebody else's
+    work as well, so that the call is then one of several at best.
+    """
+    owning = [window for window in windows if window.tool_class is not ToolClass.READ_ONLY]
+    owning.sort(key=lambda window: (window.start, window.tool))
+    return [_owner(change, owning) for change in changes]
+
+
+def relative(root: bytes, path: bytes) -> RelPath | None:
+    """A normal absolute path as one of the project at `root`; None if it lies outside or is the root itself."""
+    prefix = root.rstrip(b"/") + b"/"
+    inside = path.startswith(prefix) and len(path) > len(prefix)
+    if not inside or any(part in (b"", b".", b"..") for part in path[len(prefix) :].split(b"/")):
+        return None
+    return RelPath(path[len(prefix) :])
+
+
+def _owner(change: Change, windows: Sequence[Window]) -> Owner:
+    named = [window for window in windows if _names(window, change.path)]
+    if found := _at(change.at, named):
+        return Owner(found[-1].tool, NAMED if len(found) == 1 else f"one of {len(found)}")
+    free = [window for window in windows if window.tool_class is not ToolClass.PATH]
+    if found := _acting(_at(change.at, free)):
+        count = len(found)
+        if change.since < min(window.start for window in found) - BEFORE:
+            count += 1
+        return Owner(found[-1].tool, WINDOW if count == 1 else f"one of {count}")
+    left = [window for window in free if _left_running(window, change.at)]
+    # Nothing says that it was the command and not a person: a call in the background is never the only candidate.
+    return Owner(left[-1].tool, f"one of {len(left) + 1}") if left else Owner()
+
+
+def _names(window: Window, path: RelPath) -> bool:
+    # These tools replace the file in one step or not at all: a call that failed changed nothing.
+    return window.tool_class is ToolClass.PATH and not window.is_error and path in window.paths
+
+
+def _at(moment: int, windows: Sequence[Window]) -> list[Window]:
+    """The windows that hold a moment; those that hold it only by the margins count if no other does."""
+    strict = [window for window in windows if window.start <= moment <= window.last]
+    if strict:
+        return strict
+    return [window for window in windows if window.start - BEFORE <= moment and moment - AFTER <= window.last]
+
+
+def _acting(windows: list[Window]) -> list[Window]:
+    """Without the agents that act through a call which is a candidate itself."""
+    sessions = {window.session for window in windows if window.agent and window.tool_class is ToolClass.WINDOW}
+    return [window for window in windows if window.tool_class is not ToolClass.AGENT or window.session not in sessions]
+
+
+def _left_running(window: Window, moment: int) -> bool:
+    return window.background_end is not None and window.start <= moment <= window.background_end + AFTER

@@ -1,0 +1,63 @@
+"""What a session's machine knows, as a value that can be stored with the transcript's offset.
+
+Bounded, whatever a transcript holds: what falls out of it is asked of the catalogue, or is an oddity of its own.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mulligan.session.tools import ToolClass
+from mulligan.session.usage import Tally
+from mulligan.transcript.events import Command, Prompt, Queued
+
+MOST_CALLS = 256
+MOST_QUEUED = 64
+MOST_KEYS = 256
+
+
+class Call(msgspec.Struct):
+    """A call whose result is awaited.
+
+    `announced`: an OpenCall was given out. `closed`: a CloseCall was, for want of a result. `guessed`: its own line was
+    not seen. `background`: its result came, and it goes on.
+    """
+
+    name: str
+    tool_class: ToolClass
+    start: int | None
+    agent: bool
+    announced: bool = True
+    closed: bool = False
+    guessed: bool = False
+    background: bool = False
+
+
+class Turn(msgspec.Struct):
+    """Where the conversation is: `open` from a prompt to the last word, `settled` when the client confirmed the end."""
+
+    open: bool = False
+    settled: bool = True
+
+
+class State(msgspec.Struct):
+    """Everything that one session's machine has to remember."""
+
+    session: str
+    prompts: int = 0
+    prompt_text: str = ""
+    model: str = ""
+    messages: int = 0
+    last_uuid: str = ""
+    last_time: int | None = None
+    turn: Turn = msgspec.field(default_factory=Turn)
+    tally: Tally = msgspec.field(default_factory=Tally)
+    calls: dict[str, Call] = {}
+    queue: list[Queued] = []
+    absorbed: list[str] = []
+    held: list[Prompt] = []
+    ticks_held: int = 0
+    copied_at: int | None = None
+    command: Command | None = None
+    caveat: str = ""
+    keys: dict[str, bool] = {}

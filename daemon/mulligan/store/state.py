@@ -1,0 +1,94 @@
+"""The state database: settings. Other things of the user's own that no log can give back will live here too.
+
+SQLite in WAL mode with full synchronisation: a committed setting survives a crash. A database of a newer version is
+read and not written.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+
+import msgspec
+
+from mulligan.errors import IntegrityError, ReadOnlyError
+from mulligan.store.atomic import make_private_directory
+
+VERSION = 1
+_SCHEMA = """
+create table setting (
+    scope text not null, subject text not null, key text not null, value text not null,
+    primary key (scope, subject, key)
+) without rowid;
+"""
+
+
+class StateDatabase:
+    """Settings by scope; any thread. Raises IntegrityError when it cannot be read: it is never started afresh."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        make_private_directory(os.path.dirname(path))
+        self._lock = threading.Lock()
+        if not os.path.exists(path):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+        try:
+            self.newer = self._migrate()
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise IntegrityError(
+                f"{path} cannot be read: {error}", hint="move it aside or bring back a backup"
+            ) from error
+
+    def _migrate(self) -> bool:
+        """Bring the schema up to date in one transaction; True if it is a newer one."""
+        (version,) = self._db.execute("pragma user_version").fetchone()
+        if version > VERSION:
+            return True
+        self._db.execute("pragma journal_mode = wal")
+        self._db.execute("pragma synchronous = full")
+        self._db.execute("begin immediate")
+        # another process may have done it while this one waited for the lock
+        (version,) = self._db.execute("pragma user_version").fetchone()
+        if version == 0:
+            self._db.execute(_SCHEMA)
+            self._db.execute(f"pragma user_version = {VERSION}")
+        self._db.execute("commit")
+        return bool(version > VERSION)
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._db.close()
+
+    def settings(self, scope: str, subject: str) -> dict[str, object]:
+        """What is set for one subject (a project's path, a session's id, "" globally)."""
+        with self._lock:
+            cursor = self._db.execute(
+                "select key, value from setting where scope = ? and subject = ?", (scope, subject)
+            )
+            return {key: msgspec.json.decode(value) for key, value in cursor}
+
+    def _require_writable(self) -> None:
+        if self.newer:
+            raise ReadOnlyError(
+                f"{self.path} was written by a newer mulligan", hint="install that version; reading goes on"
+            )
+
+    def set(self, scope: str, subject: str, key: str, value: object) -> None:
+        """Set one value; durable when this returns. Raises ReadOnlyError."""
+        self._require_writable()
+        with self._lock:
+            self._db.execute(
+                "insert or replace into setting values (?, ?, ?, ?)",
+                (scope, subject, key, msgspec.json.encode(value).decode()),
+            )
+
+    def unset(self, scope: str, subject: str, key: str) -> bool:
+        """Forget one value; whether there was one. Raises ReadOnlyError."""
+        self._require_writable()
+        with self._lock:
+            query = "delete from setting where scope = ? and subject = ? and key = ?"
+            return self._db.execute(query, (scope, subject, key)).rowcount > 0

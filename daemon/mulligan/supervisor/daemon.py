@@ -1,0 +1,149 @@
+"""The daemon: parts are made, joined, started and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable
+
+from mulligan import logs
+from mulligan.config import Config, load
+from mulligan.control import handlers as _handlers  # noqa: F401 - registers the methods
+from mulligan.control.server import Server, bind
+from mulligan.control.services import Services
+from mulligan.errors import MulliganError
+from mulligan.events import Bus
+from mulligan.paths import Places, claude_config_dirs
+from mulligan.project.registry import Registry
+from mulligan.project.settings import Settings
+from mulligan.store.state import StateDatabase
+from mulligan.store.store import Store
+from mulligan.supervisor.activation import inherited_sockets
+from mulligan.supervisor.address import remove_address, write_address
+from mulligan.supervisor.notify import Notifier
+from mulligan.supervisor.schedule import Schedule
+from mulligan.supervisor.signals import handled
+from mulligan.supervisor.tasks import Tasks
+from mulligan.watch.observer import make_observer
+
+log = logging.getLogger(__name__)
+#: Captures and requests share the interpreter: the default of 5 ms makes one wait for the other.
+_SWITCH_SECONDS = 0.0005
+_STATUS_SECONDS = 60.0
+
+
+class Daemon:
+    """One daemon from start to end. Constructing does no I/O; `run` does it all and returns when it was stopped."""
+
+    def __init__(self, places: Places, environ: dict[str, str], config: Config) -> None:
+        self._places, self._environ, self._config = places, environ, config
+        self._tasks = Tasks()
+        self._notifier = Notifier(self._environ)
+
+    async def run(self) -> None:
+        """Open the store, watch, serve until stopped. Raises LockedError, NewerFormatError, ConfigError."""
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        inherited = inherited_sockets(self._environ)
+        self._store = await asyncio.to_thread(Store, self._places.data_dir)
+        try:
+            listener = inherited[0].socket if inherited else bind(self._places.socket)
+            self._assemble()
+            with handled(self._loop, stop=self._stopping.set, reload=self._reload_from_signal):
+                await self._serve(listener, owns_socket=not inherited)
+        finally:
+            await asyncio.to_thread(self._store.close)
+
+    def _assemble(self) -> None:
+        self._bus = Bus(self._store.clock.now)
+        self._state = StateDatabase(self._places.state_db)
+        self._registry = Registry(self._store, self._bus, self.config, self._places.home, make_observer)
+        self._settings = Settings(self._state, self.config)
+        self._schedule = Schedule(self._store.clock)
+        self._services = Services(
+            store=self._store,
+            registry=self._registry,
+            settings=self._settings,
+            bus=self._bus,
+            places=self._places,
+            config=self.config,
+            claude_config_dirs=self._claude_dirs(),
+            started=self._store.clock.now(),
+            stop=lambda: self._threadsafe(self._stopping.set),
+            reload=self.reload,
+        )
+        self._server = Server(self._services, self._tasks.spawn)
+
+    def config(self) -> Config:
+        """The configuration in effect."""
+        return self._config
+
+    def _claude_dirs(self) -> list[str]:
+        named = self._config.directories("claude_config_dirs", self._places.home)
+        return list(dict.fromkeys([*named, *claude_config_dirs(self._environ)]))
+
+    def _threadsafe(self, function: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(function)
+
+    async def _serve(self, listener: socket.socket, *, owns_socket: bool) -> None:
+        # interrupted operations are finished or rolled back by the workers before they answer anything
+        await asyncio.to_thread(self._registry.start)
+        await self._server.start(listener)
+        write_address(self._places, self._services.claude_config_dirs, self._services.started)
+        self._schedule.start()
+        self._schedule.every(_STATUS_SECONDS, "status", self._tell_status)
+        if self._notifier.watchdog_seconds:
+            self._schedule.every(self._notifier.watchdog_seconds, "watchdog", self._alive)
+        self._notifier.ready(self._status_text())
+        log.info("mulligand answers at %s", self._places.socket)
+        await self._stopping.wait()
+        self._notifier.stopping("finishing the write in hand")
+        await self._schedule.stop()
+        await self._server.close()
+        await asyncio.to_thread(self._registry.stop)
+        await self._tasks.cancel()
+        remove_address(self._places)
+        if owns_socket:
+            self._remove_socket(listener)
+        self._state.close()
+        log.info("stopped")
+
+    def _remove_socket(self, listener: socket.socket) -> None:
+        try:
+            os.unlink(self._places.socket)
+        except OSError:
+            log.debug("the socket was gone already")
+        listener.close()
+
+    async def _alive(self) -> None:
+        self._notifier.alive()
+
+    async def _tell_status(self) -> None:
+        self._notifier.status(self._status_text())
+        await asyncio.to_thread(self._store.log_clock)
+
+    def _status_text(self) -> str:
+        workers = self._registry.workers()
+        watching = sum(worker.health.state == "watching" for worker in workers)
+        text = f"{watching} of {len(workers)} projects watched"
+        return f"read-only: {self._store.damage}" if self._store.damage else text
+
+    def reload(self) -> None:
+        """Swap the configuration if the file is valid; else ConfigError, and the old one stays in effect."""
+        config = load(self._places.config_file)
+        self._config = config
+        logs.set_level(config.log_level)
+        self._bus.publish("daemon", state="reloaded")
+        log.info("the configuration was read again")
+
+    def _reload_from_signal(self) -> None:
+        self._notifier.reloading()
+        try:
+            self.reload()
+        except MulliganError as error:
+            log.error("the configuration was not taken: %s (%s)", error.message, error.hint)
+        self._notifier.ready(self._status_text())
