@@ -109,7 +109,9 @@ def dump(config: Config) -> str:
     values: dict[str, Any] = {name: getattr(config, name) for name in _FIELDS}
     values |= {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
     values["interval"] = "off" if config.interval is None else show_duration(config.interval)
-    return str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=10_000))
+    # PyYAML leaves U+0085 as it is, and reads it as a line break; escaping is for all or none.
+    plain = all(text.isprintable() for value in values.values() if isinstance(value, list) for text in value)
+    return str(yaml.safe_dump(values, sort_keys=False, allow_unicode=plain, width=10_000))
 
 
 def expected(key: str) -> str:
@@ -129,7 +131,7 @@ def _value(pair: Pair, file: str) -> Any:
     if key not in _FIELDS:
         nearest = difflib.get_close_matches(key, _FIELDS, n=1, cutoff=0.5)
         hint = f'did you mean "{nearest[0]}"?' if nearest else "the keys there are: " + ", ".join(_FIELDS)
-        raise _refusal(file, pair.position, f'there is no key "{key}"', hint=hint, key=key, nearest=nearest)
+        raise _refusal(file, pair.position, f"there is no key {_shown(key)}", hint=hint, key=key, nearest=nearest)
     try:
         return msgspec.convert(_plain(key, value), _FIELDS[key].type)
     except (ValueError, OverflowError) as error:  # msgspec's ValidationError is a ValueError
@@ -163,7 +165,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return ascii(text[:60])[1:-1] if not text.isprintable() else f'"{text[:60]}"'
+    return f'"{text[:60]}"' if text.isprintable() else ascii(text[:60])
 
 
 def _refusal(file: str, position: Position, reason: str, *, hint: str, **data: Any) -> ConfigError:

@@ -108,7 +108,7 @@ def _pairs(node: yaml.MappingNode) -> list[Pair]:
             raise NotYamlError("a key must be a word", position)
         key = str(key_node.value)
         if key in found:
-            raise NotYamlError(f'"{key}" stands here twice (first in line {found[key].position.line})', position)
+            raise NotYamlError(f'"{key[:60]}" stands here twice (first in line {found[key].position.line})', position)
         found[key] = Pair(key, position, _located(value_node))
     return list(found.values())
 

@@ -102,8 +102,8 @@ class Connection:
 class DaemonFixture:
     """A `mulligand` with its environment. `start` waits until it answers; `close` ends it and removes everything."""
 
-    def __init__(self, *, config: str = "", faults: str = "", as_user: bool = True) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="mg", dir="/tmp"))
+    def __init__(self, *, config: str = "", faults: str = "", as_user: bool = True, base: str = "/tmp") -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="mg", dir=base))
         self.home = self.directory / "home"
         self.projects = self.directory / "projects"
         self.config_file = self.directory / "config.yaml"
@@ -173,10 +173,11 @@ class DaemonFixture:
                 start_new_session=True,
             )
         if wait:
-            self.until(self._answers, START_SECONDS, "the daemon does not answer")
+            self.until(self.answers, START_SECONDS, "the daemon does not answer")
         return self
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether the socket answers `hello`; fails with the log if the process has ended."""
         process = self.process
         assert process is not None
         if process.poll() is not None:

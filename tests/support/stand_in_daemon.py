@@ -1,7 +1,7 @@
-"""A daemon with no purpose but to be started: it speaks to systemd, answers on its socket and tries what the unit allows.
+"""A daemon with no purpose but to be started: it speaks to systemd, answers, and tries what the unit allows.
 
-`python stand_in_daemon.py`: each line on the socket is answered by a JSON object: `probe` runs the probes, anything else
-says who it is. SIGHUP reloads, SIGTERM ends it. The unit's hardening is tested with it, without the rest of mulligan.
+Each line on the socket is answered by a JSON object: `probe` runs the probes, anything else says who it is. SIGHUP
+reloads, SIGTERM ends it. The unit's hardening is tested with it, without the rest of mulligan.
 """
 
 from __future__ import annotations

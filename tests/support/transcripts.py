@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from mulligan.session.events import SessionCommand, SessionInput, Settings
+from mulligan.session.events import RecordPrompt, SessionCommand, SessionInput, Settings, TakeCheckpoint
 from mulligan.session.machine import SessionMachine
 from mulligan.session.state import State
 from mulligan.transcript.events import TranscriptEvent
@@ -15,6 +15,7 @@ from mulligan.transcript.parse import parse_line
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "transcripts"
 MILLISECOND = 1_000_000
+T = TypeVar("T")
 
 
 class Feeder:
@@ -105,6 +106,37 @@ class Writer:
 
     def end(self, message: str) -> dict[str, Any]:
         return self.assistant(message, {"type": "text", "text": "done"}, stop="end_turn")
+
+
+def only(commands: Sequence[object], kind: type[T]) -> list[T]:
+    """The commands of one type."""
+    return [command for command in commands if isinstance(command, kind)]
+
+
+def taken(commands: Sequence[object]) -> list[tuple[str, str]]:
+    """(trigger, event key) of each checkpoint."""
+    return [(one.trigger, one.event_key) for one in only(commands, TakeCheckpoint)]
+
+
+def texts(commands: Sequence[object]) -> list[str]:
+    """The words of each prompt."""
+    return [one.text for one in only(commands, RecordPrompt)]
+
+
+def queue(write: Writer, operation: str, **more: Any) -> dict[str, Any]:
+    line = write.line("queue-operation", operation=operation, **more)
+    del line["uuid"]
+    return line
+
+
+def turn(write: Writer, tool: str = "t1", name: str = "Write") -> list[dict[str, Any]]:
+    """A prompt, one call, the last word."""
+    return [
+        write.user("please"),
+        write.call(tool, name, input={"file_path": "/p/a"}),
+        write.result(tool),
+        write.end("end-" + tool),
+    ]
 
 
 def _stamp(milliseconds: int) -> str:

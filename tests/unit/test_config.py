@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mulligan import resources
 from mulligan.config import Config, dump, load, parse
 from mulligan.errors import ConfigError

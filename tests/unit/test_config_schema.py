@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+
 from mulligan import resources
 from mulligan.config import Config
 from mulligan.config_schema import schema, schema_text

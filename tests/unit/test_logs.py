@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from mulligan import logs
 from mulligan.logs import set_level, set_up, visible
 

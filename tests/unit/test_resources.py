@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from mulligan import resources
 from mulligan.errors import NotFoundError
 

@@ -208,7 +208,9 @@ def _sqlite_sets(steps: dict[bytes, Step], kept: dict[bytes, Step], skipped: dic
         if len(members) < 2 and not members[0].endswith((*SQLITE_SUFFIXES, *SQLITE_NAMES)):
             continue
         staying = [path for path in members if path in kept]
-        moving = [path for path in members if path in steps]
+        moving = [
+            path for path in members if path in steps and not same_content(steps[path].expected, steps[path].target)
+        ]
         if any({steps[path].expected.kind, steps[path].target.kind} & {Kind.DIR, Kind.LINK} for path in moving):
             continue
         if staying and moving:

@@ -7,6 +7,7 @@ else it is one directory of mode 0700 in the root. Files are named by the number
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,9 @@ MANY = 64
 _OPERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+#: What follows the number of a file that is being made, and of one that could not be stored and stays.
+NEW, LEFT = b".new", b".left"
 
 #: A step with its number in the plan.
 Job = tuple[int, Step]
@@ -98,20 +102,25 @@ def places(root: bytes, staging: bytes | None, operation: str) -> list[bytes]:
     return [os.path.join(staging, operation.encode()), inside] if staging else [inside]
 
 
-def open_stage(tree: Tree, staging: bytes | None, operation: str) -> Stage:
-    """Make the stage of a new operation; raises MulliganError with nothing left behind if that is impossible."""
+def open_stage(tree: Tree, staging: bytes | None, operation: str, *, again: bool = False) -> Stage:
+    """Make the stage of an operation; raises MulliganError with nothing left behind if that is impossible.
+
+    With `again` it may exist already, as an interrupted run left it.
+    """
     error: OSError | None = None
     for path in places(tree.root, staging, operation):
         try:
             os.mkdir(path, 0o700)
         except OSError as failure:
-            error = failure
-            continue
+            if not (again and isinstance(failure, FileExistsError)):
+                error = failure
+                continue
         fd = os.open(path, _OPEN)
         if exchange.reachable(fd, tree.fd):
             return Stage(path, fd, exchange.exchanges(fd))
         os.close(fd)
-        os.rmdir(path)
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
     message = error.strerror if error else "no rename from there works"
     raise MulliganError(f"nowhere to prepare the files for {os.fsdecode(tree.root)}: {message}")
 
@@ -126,11 +135,14 @@ def existing(tree: Tree, staging: bytes | None, operation: str) -> Iterator[Stag
         yield Stage(path, fd, exchange.exchanges(fd))
 
 
-def stage_files(stage_dir: bytes, jobs: Iterable[Job], contents: Contents, *, sync: bool = False) -> Staged:
+def stage_files(
+    stage_dir: bytes, jobs: Iterable[Job], contents: Contents, *, sync: bool = False, careful: bool = False
+) -> Staged:
     """Create the files, links and directories that the steps put into the tree, with their final modes.
 
     It needs nothing but its arguments, so that two processes can share a list. With `sync` each file is durable when
-    it returns. Raises OSError (a full disk) with part of the files made; damaged contents are listed instead.
+    it returns; with `careful` a file gets its name only when it is whole, for stages in which displaced versions lie as
+    well. Raises OSError (a full disk) with part of the files made; damaged contents are listed instead.
     """
     staged = Staged({}, [])
     directory = os.open(stage_dir, _OPEN)
@@ -139,7 +151,11 @@ def stage_files(stage_dir: bytes, jobs: Iterable[Job], contents: Contents, *, sy
             faults.point("restore.staging")
             name = stage_name(index)
             try:
-                found = _create(directory, name, step, contents, sync)
+                if careful:
+                    found = _create(directory, name + NEW, step, contents, sync)
+                    os.rename(name + NEW, name, src_dir_fd=directory, dst_dir_fd=directory)
+                else:
+                    found = _create(directory, name, step, contents, sync)
             except IntegrityError as error:
                 staged.damaged.append((index, error.message))
             else:
@@ -186,4 +202,3 @@ def _write(fd: int, data: bytes) -> None:
     written = os.write(fd, data) if data else 0
     while written < len(data):
         written += os.write(fd, memoryview(data)[written:])
-

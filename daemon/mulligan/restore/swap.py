@@ -89,9 +89,7 @@ class Swapper:
         exchange.move(directory, name, self.stage.fd, stage_name(index))
         return self._judge(index, step, before, directory, name)
 
-    def _judge(
-        self, index: int, step: Step, before: os.stat_result | None, directory: int, name: bytes
-    ) -> Entry:
+    def _judge(self, index: int, step: Step, before: os.stat_result | None, directory: int, name: bytes) -> Entry:
         """Look at what came out; accept it, store it, or give it back."""
         mine = stage_name(index)
         found = os.stat(mine, dir_fd=self.stage.fd, follow_symlinks=False)
@@ -99,11 +97,11 @@ class Swapper:
             entry = step.expected
         else:
             entry = look(self.stage.fd, mine)
-        self.displaced[index] = Seen(found, entry)
         if entry.kind == Kind.DIR and not is_empty(self.stage.fd, mine):
             self.give_back(index, directory, name)
             raise NotTakenError("holds entries that are not known", kept=True)
-        if entry is step.expected or same(entry, step.expected) or _is_opened(entry, step.expected):
+        if entry is step.expected or same(entry, step.expected) or is_opened(entry, step.expected):
+            self.displaced[index] = Seen(found, step.expected)
             return step.expected
         if not self.force and step.expected.kind != Kind.UNKNOWN:
             self.give_back(index, directory, name)
@@ -152,6 +150,10 @@ class Swapper:
         finally:
             self.tree.release(directory)
 
+    def moved(self, index: int) -> bool:
+        """Whether a step moved anything."""
+        return index in self.created or index in self.displaced
+
     def _store(self, path: bytes, mine: bytes, entry: Entry) -> Entry:
         stored = store(self.stage.fd, mine, path, entry, self.capture)
         if stored.kind != Kind.UNKNOWN:
@@ -167,7 +169,11 @@ class Swapper:
         for mine in names(self.stage.fd):
             index = int(mine.partition(b".")[0])
             step = steps[index]
-            if reason := self._drop(index, step, mine):
+            try:
+                reason = self._drop(index, step, mine)
+            except OSError as error:
+                reason = f"what it replaced could not be cleared away: {why(error)}"
+            if reason:
                 left.append((step.path, reason))
         return left
 
@@ -177,7 +183,7 @@ class Swapper:
                 discard(self.stage.fd, mine)
                 return ""
         known = [step.expected, step.target]
-        if index in self.displaced and self.displaced[index].entry in [entry for _, entry in self.captured]:
+        if index in self.displaced:
             known.append(self.displaced[index].entry)
         return drop(self.stage.fd, mine, step.path, known, self.capture, self.captured)
 
@@ -202,8 +208,10 @@ class Swapper:
 
 def store(directory: int, name: bytes, path: bytes, entry: Entry, capture: Capture) -> Entry:
     """Have what stands at a name of the stage captured as a version of a path."""
+    if not entry.there:
+        return msgspec.structs.replace(UNKNOWN, reason=entry.reason or "special file")
     if entry.kind != Kind.FILE:
-        return capture(path, None, entry) if entry.there else entry
+        return capture(path, None, entry)
     try:
         fd = open_file(directory, name)
     except OSError as error:
@@ -264,6 +272,6 @@ def _is_same_inode(directory: int, name: bytes, seen: os.stat_result) -> bool:
     )
 
 
-def _is_opened(entry: Entry, expected: Entry) -> bool:
+def is_opened(entry: Entry, expected: Entry) -> bool:
     """Whether a directory is the expected one, made passable by this very operation."""
     return entry.kind == expected.kind == Kind.DIR and entry.mode == expected.mode | 0o700

@@ -207,33 +207,36 @@ def is_empty(directory: int, name: bytes) -> bool:
         return False
 
 
-def set_mode(directory: int, name: bytes, mode: int) -> None:
-    """Set the exact permission bits of a file or directory, never of what a link points to. Raises OSError."""
-    if kind_of(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode) not in (Kind.FILE, Kind.DIR):
-        raise OSError(errno.EINVAL, "no mode to set", os.fsdecode(name))
+def set_mode(directory: int, name: bytes, mode: int, inode: int = 0) -> None:
+    """Set the exact permission bits of a file or directory, never of what a link points to.
+
+    With `inode` it must still be that one. Raises OSError.
+    """
+    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    _settable(found, name, inode)
     try:
         fd = os.open(name, _READ, dir_fd=directory)
     except PermissionError:
-        _set_mode_unread(directory, name, mode)
-        return
+        if not hasattr(os, "O_PATH"):
+            os.chmod(name, mode, dir_fd=directory, follow_symlinks=False)
+            return
+        # Its owner may not read it: a descriptor that only names it will do.
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
-        os.fchmod(fd, mode)
+        _settable(os.fstat(fd), name, inode)
+        try:
+            os.fchmod(fd, mode)
+        except OSError as error:
+            if error.errno != errno.EBADF:
+                raise
+            os.chmod(f"/proc/self/fd/{fd}", mode)
     finally:
         os.close(fd)
 
 
-def _set_mode_unread(directory: int, name: bytes, mode: int) -> None:
-    """For an inode that its owner may not read: through a descriptor that only names it."""
-    if not hasattr(os, "O_PATH"):
-        os.chmod(name, mode, dir_fd=directory, follow_symlinks=False)
-        return
-    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        if kind_of(os.fstat(fd).st_mode) not in (Kind.FILE, Kind.DIR):
-            raise OSError(errno.EINVAL, "no mode to set", os.fsdecode(name))
-        os.chmod(f"/proc/self/fd/{fd}", mode)
-    finally:
-        os.close(fd)
+def _settable(found: os.stat_result, name: bytes, inode: int) -> None:
+    if kind_of(found.st_mode) not in (Kind.FILE, Kind.DIR) or (inode and found.st_ino != inode):
+        raise OSError(errno.EINVAL, "no longer what it was", os.fsdecode(name))
 
 
 def sync_file(directory: int, name: bytes) -> None:

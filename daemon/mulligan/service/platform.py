@@ -50,11 +50,13 @@ def service_environment(places: Places, environ: Mapping[str, str]) -> dict[str,
     return found
 
 
-def find_executable(environ: Mapping[str, str], beside: str = sys.argv[0]) -> str:
-    """The absolute path of `mulligand`: the one beside this program, else the one in PATH. Raises NotFoundError."""
-    neighbour = os.path.join(os.path.dirname(os.path.abspath(beside)), "mulligand")
-    same = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "mulligand")
-    for path in (neighbour, same, shutil.which("mulligand", path=environ.get("PATH") or os.defpath)):
+def find_executable(environ: Mapping[str, str], program: str, interpreter: str = sys.executable) -> str:
+    """The absolute path of `mulligand`: beside the program (`sys.argv[0]`), its interpreter, or in PATH.
+
+    Raises NotFoundError.
+    """
+    beside = [os.path.join(os.path.dirname(os.path.abspath(path)), "mulligand") for path in (program, interpreter)]
+    for path in (*beside, shutil.which("mulligand", path=environ.get("PATH") or os.defpath)):
         if path and os.path.isfile(path) and os.access(path, os.X_OK):
             return os.path.abspath(path)
     raise NotFoundError("mulligand is neither beside this program nor in PATH", hint="install mulligan anew")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
+from itertools import pairwise
 
 _LAST_IS_WRITTEN = frozenset(("cp", "install", "ln", "rsync"))
 _ALL_ARE_WRITTEN = frozenset(("rm", "rmdir", "unlink", "shred", "mv", "truncate", "tee", "touch", "chmod", "chown"))
@@ -82,7 +83,9 @@ def _victims(words: list[str]) -> list[str]:
     if tool == "sed":
         in_place = any(word.startswith(("-i", "--in-place")) for word in options)
         scripted = any(word.startswith(("-e", "-f", "--expression", "--file")) for word in options)
-        return (plain if scripted else plain[1:]) if in_place else []
+        scripts = {word for option, word in pairwise(words) if option in ("-e", "-f", "--expression", "--file")}
+        files = [word for word in plain if word not in scripts] if scripted else plain[1:]
+        return files if in_place else []
     if tool == "dd":
         return [word.removeprefix("of=") for word in plain if word.startswith("of=")]
     if tool in _LAST_IS_WRITTEN:

@@ -364,13 +364,13 @@ class SessionMachine:
             return []
         if not state.tally.holds(event.message) and self._replay.dropped(key, event):
             return []
+        tokens = state.tally.add(event)
+        if tokens is None:
+            return []
         if not event.agent:
             state.model = event.model or state.model
             if not self._replay.seen("turn_end:" + event.message):  # else one more line of the last word
                 state.turn.open, state.turn.settled = True, False
-        tokens = state.tally.add(event)
-        if tokens is None:
-            return []
         session, message = state.session, event.message
         return [RecordUsage(session=session, key=key, message=message, model=event.model, tokens=tokens)]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.transcripts import FIXTURES, Feeder
 
 from mulligan.session.events import CloseCall, OpenCall, RecordPrompt, Settings, Strategy, TakeCheckpoint
+from support.transcripts import FIXTURES, Feeder
 
 Prompts = list[tuple[int, str]]
 Calls = list[tuple[int, int, str]]
@@ -232,7 +232,7 @@ def test_tokens_are_each_messages_last_line_once(recording: Recording) -> None:
 
 def test_every_fixture_line_is_understood() -> None:
     files = sorted(FIXTURES.glob("*/*/projects/**/*.jsonl"))
-    assert len(files) == 67
+    assert len(files) == 68
     for path in files:
         feeder = Feeder()
         feeder.file(path.stem, path)

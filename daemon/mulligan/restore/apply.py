@@ -1,0 +1,74 @@
+"""Making the disk equal to a plan: everything is prepared and checked first, then each path changes in one rename.
+
+The order is: begin logged, everything staged and durable, staged logged, steps taken, result durable and read back.
+Until "staged" is logged the tree is untouched; from then on the plan is finished, after a crash by `recovery`. The
+caller writes "done" with the rows of the outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from mulligan import faults
+from mulligan.errors import MulliganError
+from mulligan.restore.plan import Outcome, Plan
+from mulligan.restore.run import Run, never
+from mulligan.restore.stage import Contents, open_stage
+from mulligan.restore.swap import Capture
+from mulligan.restore.tree import Tree
+
+
+class OperationLog(Protocol):
+    """The operation's records; each call returns when its record is durable."""
+
+    def begin(self, plan: Plan) -> None:
+        """The plan is about to be prepared: nothing was touched."""
+
+    def staged(self) -> None:
+        """Everything is prepared: from here on the plan is carried out, whatever happens."""
+
+
+def apply(
+    root: bytes,
+    plan: Plan,
+    contents: Contents,
+    *,
+    operation: str,
+    staging: bytes | None,
+    log: OperationLog,
+    capture: Capture,
+    force: bool = False,
+    identity: tuple[int, int] | None = None,
+    now: Callable[[], int] = never,
+) -> Outcome:
+    """Carry out a plan below `root` (absolute); `staging` is the directory in the store for stages.
+
+    Raises IntegrityError if the store cannot give a content (`data["paths"]`), and MulliganError if there is no room or
+    no place to prepare: then nothing was touched. With `force` damaged paths are left out, and versions that nobody
+    expected are captured and replaced. After "staged" nothing is raised: what could not be done is listed.
+    """
+    plan = msgspec.structs.replace(plan, force=force)
+    with Tree(root, identity) as tree:
+        log.begin(plan)
+        faults.point("restore.begin")
+        stage = open_stage(tree, staging, operation)
+        run = Run(tree, stage, plan, contents, capture, resumed=False)
+        try:
+            run.prepare()
+            log.staged()
+        except (MulliganError, OSError) as error:
+            stage.clear()
+            stage.remove()
+            if isinstance(error, MulliganError):
+                raise
+            raise MulliganError(
+                f"cannot prepare the files: {error.strerror}; nothing was changed", hint="make room and try again"
+            ) from error
+        faults.point("restore.staged")
+        return run.finish(now)
+
+
+__all__ = ["Capture", "Contents", "OperationLog", "apply", "never"]

@@ -1,0 +1,362 @@
+"""Taking the steps of a plan one after another, each for itself: what cannot be done is named and the rest goes on.
+
+Applying and recovering are the same run. A resumed run asks first whether a path has its target already, so it may
+be repeated as often as it is interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+
+from mulligan import faults
+from mulligan.errors import IntegrityError, MulliganError
+from mulligan.model import ABSENT, Entry, Kind
+from mulligan.restore import exchange
+from mulligan.restore.directories import OPEN_BITS, Directories, is_mode_only
+from mulligan.restore.plan import Done, Outcome, Plan, Step, same, same_content, sqlite_base
+from mulligan.restore.sqlite import in_use
+from mulligan.restore.stage import MANY, Contents, Job, Stage, stage_files
+from mulligan.restore.swap import Capture, NotTakenError, Swapper
+from mulligan.restore.tree import Tree, kind_of, look, proves, recorded, set_mode, status, sync_file, why
+
+
+def never() -> int:
+    """No journal time: the stats of an outcome prove nothing then."""
+    return 0
+
+
+class Run:
+    """One pass over a plan; its results are in `done`, `skipped`, `kept` and in the swapper's `captured`."""
+
+    def __init__(
+        self, tree: Tree, stage: Stage, plan: Plan, contents: Contents, capture: Capture, *, resumed: bool
+    ) -> None:
+        self.tree, self.stage, self.plan, self.contents, self.resumed = tree, stage, plan, contents, resumed
+        self.steps = list(plan.steps())
+        self.swapper = Swapper(tree, stage, capture, force=plan.force)
+        self.done: list[tuple[int, Entry]] = []
+        self.skipped: list[tuple[bytes, str]] = []
+        self.kept: list[tuple[bytes, str]] = []
+        self.directories = Directories(tree, force=plan.force)
+        self._inplace: list[bytes] = []
+        self._omitted: set[int] = set()
+
+    def _jobs(self) -> list[Job]:
+        """The steps that need something staged; others are staged when they turn out to need it."""
+        return [(index, step) for index, step in enumerate(self.steps) if self._needs_stage(step)]
+
+    def _needs_stage(self, step: Step) -> bool:
+        target, expected = step.target, step.expected
+        if self.resumed:
+            return target.kind in (Kind.FILE, Kind.LINK) and not _may_be(target, self._status(step.path))
+        if target.kind == Kind.DIR:
+            return expected.kind in (Kind.FILE, Kind.LINK)
+        if same_content(expected, target):
+            # A mode-only change of a file with several names must not reach the others.
+            found = self._status(step.path)
+            return found is not None and found.st_nlink > 1
+        return target.there
+
+    def _status(self, path: bytes) -> os.stat_result | None:
+        try:
+            directory, name = self.tree.parent(path)
+        except OSError:
+            return None
+        try:
+            return status(directory, name)
+        finally:
+            self.tree.release(directory)
+
+    def prepare(self) -> None:
+        """Stage everything and make it durable.
+
+        Raises IntegrityError if the store cannot give a content, unless the plan is forced or the run is resumed: then
+        those paths are listed and left out. Raises OSError.
+        """
+        jobs = self._jobs()
+        staged = stage_files(self.stage.path, jobs, self.contents, sync=len(jobs) < MANY, careful=self.resumed)
+        if staged.damaged and not (self.plan.force or self.resumed):
+            paths = [self.steps[index].path for index, _ in staged.damaged]
+            raise IntegrityError(
+                f"{len(paths)} stored contents are damaged, the first of {os.fsdecode(paths[0])}; nothing was changed",
+                hint="run mulligan verify; --force restores everything else",
+                paths=paths,
+            )
+        self.swapper.staged.update(staged.seen)
+        self._omitted = {index for index, _ in staged.damaged}
+        self.skipped += [(self.steps[index].path, reason) for index, reason in staged.damaged]
+        if len(jobs) >= MANY:
+            exchange.sync_filesystem(self.stage.fd)
+
+    def execute(self) -> None:
+        """Take every step. Errors of single paths are listed, none is raised."""
+        numbers = {step.path: index for index, step in enumerate(self.steps)}
+        in_sets = {path for members in self.plan.sets for path in members}
+        self.directories.open(self.steps)
+        for index, step in enumerate(self.steps):
+            if index in self._omitted or step.path in in_sets or is_mode_only(step):
+                continue
+            self._take(index, step)
+        for members in self.plan.sets:
+            self._take_set([numbers[path] for path in members])
+        self._finish_directories(numbers)
+
+    def _take(self, index: int, step: Step) -> bool:
+        """Take one step and book it; whether the path has its target."""
+        faults.point("restore.applying")
+        try:
+            before = self._attempt(index, step)
+        except NotTakenError as refusal:
+            self._refuse(step.path, refusal)
+        except OSError as error:
+            self.skipped.append((step.path, why(error)))
+        else:
+            if not self.directories.pending(step):
+                self.done.append((index, before))
+            return True
+        return False
+
+    def _attempt(self, index: int, step: Step) -> Entry:
+        """The entry that was there before. Raises NotTakenError, OSError."""
+        try:
+            directory, name = self.tree.parent(step.path)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if step.target.kind == Kind.ABSENT:
+                return step.expected if self.resumed else ABSENT
+            raise NotTakenError("its directory is not there any more") from error
+        try:
+            before = status(directory, name)
+            if (there := self._already(step, before, directory, name)) is not None:
+                return there
+            if step.target.kind == Kind.ABSENT:
+                return self._remove(index, step, before, directory, name)
+            if step.target.kind == Kind.DIR:
+                return self._make_directory(index, step, before, directory, name)
+            if same_content(step.expected, step.target) and before is not None and before.st_nlink == 1:
+                return self._change_mode(step, before, directory, name)
+            self._ensure_staged(index, step)
+            return self.swapper.put(index, step, before, directory, name)
+        finally:
+            self.tree.release(directory)
+
+    def _already(self, step: Step, before: os.stat_result | None, directory: int, name: bytes) -> Entry | None:
+        """The entry before if the path has its target; None if the step is to be taken. Raises NotTakenError."""
+        expected = step.expected.kind == Kind.UNKNOWN or _may_be(step.expected, before)
+        reached = (self.resumed or not expected) and _may_be(step.target, before)
+        if reached and same(look(directory, name), step.target):
+            return step.expected if self.resumed else step.target
+        if before is not None and kind_of(before.st_mode) == Kind.SPECIAL:
+            raise NotTakenError("is a special file", kept=True)
+        if expected or self.plan.force or (before is None and self.resumed and not self.stage.exchanges):
+            return None
+        if step.target.kind == Kind.DIR and before is not None and kind_of(before.st_mode) == Kind.DIR:
+            # In a resumed run it is ours, still without its final mode.
+            if self.resumed and stat.S_IMODE(before.st_mode) == OPEN_BITS:
+                return None
+            raise NotTakenError("a directory appeared there meanwhile", kept=True)
+        if before is None:
+            raise NotTakenError("vanished since the plan was made")
+        raise NotTakenError("changed since the plan was made")
+
+    def _remove(self, index: int, step: Step, before: os.stat_result | None, directory: int, name: bytes) -> Entry:
+        if before is None:
+            return step.expected
+        if kind_of(before.st_mode) != Kind.DIR:
+            try:
+                return self.swapper.take(index, step, before, directory, name)
+            except FileNotFoundError:
+                return step.expected
+        if step.expected.kind != Kind.DIR and not self.plan.force:
+            raise NotTakenError("changed since the plan was made")
+        try:
+            os.rmdir(name, dir_fd=directory)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise NotTakenError("holds entries that are kept", kept=True) from error
+            raise
+        return step.expected
+
+    def _make_directory(
+        self, index: int, step: Step, before: os.stat_result | None, directory: int, name: bytes
+    ) -> Entry:
+        if before is not None and kind_of(before.st_mode) != Kind.DIR:
+            self._ensure_staged(index, step)
+            entry = self.swapper.put(index, step, before, directory, name)
+        elif before is None:
+            os.mkdir(name, OPEN_BITS, dir_fd=directory)
+            if os.geteuid() == 0:
+                above = os.fstat(directory)
+                os.chown(name, above.st_uid, above.st_gid, dir_fd=directory, follow_symlinks=False)
+            entry = step.expected if step.expected.kind != Kind.UNKNOWN else ABSENT
+        elif self.resumed:
+            entry = step.expected
+        else:
+            entry = Entry(Kind.DIR, stat.S_IMODE(before.st_mode))
+        self.directories.made(step.path, entry)
+        return entry
+
+    def _change_mode(self, step: Step, before: os.stat_result, directory: int, name: bytes) -> Entry:
+        """Set the mode in place; the bytes must be the expected ones, or the row for it would be wrong."""
+        if not proves(step.stat, before) and not same(look(directory, name), step.expected):
+            raise NotTakenError("changed since the plan was made")
+        set_mode(directory, name, step.target.mode, before.st_ino)
+        self._inplace.append(step.path)
+        return step.expected
+
+    def _ensure_staged(self, index: int, step: Step) -> None:
+        if index not in self.swapper.staged:
+            staged = stage_files(self.stage.path, [(index, step)], self.contents, sync=True, careful=True)
+            if staged.damaged:
+                raise NotTakenError(staged.damaged[0][1])
+            self.swapper.staged.update(staged.seen)
+
+    def _take_set(self, members: list[int]) -> None:
+        """A database goes together: if one of its files cannot, those before it are taken back."""
+        base = sqlite_base(self.steps[members[0]].path) if members else b""
+        if damaged := [index for index in members if index in self._omitted]:
+            name = os.fsdecode(self.steps[damaged[0]].path.rpartition(b"/")[2])
+            left = [index for index in members if index not in self._omitted]
+            self.skipped += [(self.steps[index].path, f"one SQLite database with {name}") for index in left]
+            return
+        if members and not self.plan.force and in_use(self.tree, base):
+            self.skipped += [(self.steps[index].path, "the SQLite database is in use") for index in members]
+            return
+        booked = len(self.done)
+        for index in members:
+            if self._take(index, self.steps[index]):
+                continue
+            name = os.fsdecode(self.steps[index].path.rpartition(b"/")[2])
+            taken = [(number, before) for number, before in self.done[booked:] if self.swapper.moved(number)]
+            del self.done[booked:]
+            for number, _ in reversed(taken):
+                self._take_back(number)
+            others = [number for number in members if number != index]
+            self.skipped += [(self.steps[number].path, f"one SQLite database with {name}") for number in others]
+            return
+
+    def _take_back(self, index: int) -> None:
+        try:
+            self.swapper.undo(index, self.steps[index])
+        except OSError as error:
+            self.kept.append((self.steps[index].path, f"could not be taken back: {why(error)}"))
+
+    def _finish_directories(self, numbers: dict[bytes, int]) -> None:
+        for path in self.directories.unfinished(self.steps):
+            index = numbers[path]
+            faults.point("restore.applying")
+            try:
+                before = self.directories.finish(self.steps[index])
+            except NotTakenError as refusal:
+                self._refuse(path, refusal)
+            except OSError as error:
+                self.skipped.append((path, why(error)))
+            else:
+                if before is not None:
+                    self._inplace.append(path)
+                    self.done.append((index, before))
+                continue
+            try:
+                self.directories.close(path)
+            except OSError as error:
+                self.skipped.append((path, f"its mode could not be set again: {why(error)}"))
+
+    def _refuse(self, path: bytes, refusal: NotTakenError) -> None:
+        (self.kept if refusal.kept else self.skipped).append((path, refusal.reason))
+
+    def finish(self, now: Callable[[], int]) -> Outcome:
+        """Take the steps, make them durable, read them back, and empty and close the stage.
+
+        Raises MulliganError only if the result cannot be made durable: the operation is then to be recovered.
+        """
+        self.execute()
+        faults.point("restore.applied")
+        try:
+            self._sync()
+        except OSError as error:
+            raise MulliganError(
+                f"what was restored could not be made durable: {error.strerror}",
+                hint="it is finished at the next start",
+            ) from error
+        done, differs = self._read_back(now)
+        left = self.swapper.clean(self.steps)
+        self.stage.remove()
+        faults.point("restore.before_done")
+        return Outcome(
+            done=done,
+            skipped=listed(self.plan.skipped) + self.skipped,
+            kept=listed(self.plan.kept) + self.kept + left,
+            captured=self.swapper.captured,
+            differs=differs,
+            verified=not differs,
+            exchange=self.stage.exchanges,
+        )
+
+    def _sync(self) -> None:
+        """Make the result durable."""
+        if len(self.done) >= MANY:
+            exchange.sync_filesystem(self.tree.fd)
+            return
+        for path in self._inplace:
+            try:
+                directory, name = self.tree.parent(path)
+            except OSError:
+                continue
+            try:
+                sync_file(directory, name)
+            finally:
+                self.tree.release(directory)
+        self.tree.sync(self.steps[index].path for index, _ in self.done)
+
+    def _read_back(self, now: Callable[[], int]) -> tuple[list[Done], list[bytes]]:
+        """Look at every path that was done: its entry with a stat for the journal, and the paths that are different.
+
+        A staged inode that still has its size and mtime is proof of its bytes: they came verified from the store, and
+        a write since would have moved the mtime. Everything else is read.
+        """
+        done, differs = [], []
+        for index, before in self.done:
+            step = self.steps[index]
+            found, equal = self._check(index, step)
+            if not equal:
+                differs.append(step.path)
+            done.append(Done(step.path, before, step.target, recorded(found, now()) if found and equal else None))
+        return done, differs
+
+    def _check(self, index: int, step: Step) -> tuple[os.stat_result | None, bool]:
+        try:
+            directory, name = self.tree.parent(step.path)
+        except OSError as error:
+            absent = error.errno in (errno.ENOENT, errno.ENOTDIR)
+            return None, absent and step.target.kind == Kind.ABSENT
+        try:
+            found = status(directory, name)
+            if found is None or step.target.kind == Kind.ABSENT:
+                return found, found is None and step.target.kind == Kind.ABSENT
+            if not _may_be(step.target, found):
+                return found, False
+            seen = self.swapper.staged.get(index)
+            if step.target.kind == Kind.FILE and seen is not None and seen.unchanged(directory, name):
+                return found, True
+            return found, step.target.kind == Kind.DIR or same(look(directory, name), step.target)
+        finally:
+            self.tree.release(directory)
+
+
+def listed(steps: list[Step]) -> list[tuple[bytes, str]]:
+    """Paths and reasons of the steps that a plan leaves alone."""
+    return [(step.path, step.reason) for step in steps]
+
+
+def _may_be(entry: Entry, found: os.stat_result | None) -> bool:
+    """Whether lstat does not contradict an entry."""
+    if found is None or entry.kind == Kind.ABSENT:
+        return found is None and entry.kind == Kind.ABSENT
+    if kind_of(found.st_mode) != entry.kind:
+        return False
+    mode = stat.S_IMODE(found.st_mode)
+    if entry.kind == Kind.DIR:
+        return mode in (entry.mode, entry.mode | OPEN_BITS)
+    return entry.kind == Kind.LINK or (mode == entry.mode and found.st_size == entry.size)
