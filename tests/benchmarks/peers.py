@@ -50,9 +50,6 @@ class Peer(ABC):
         """Bytes written and allocated."""
         return disk_use(self.store())
 
-    def close(self) -> None:
-        """End what runs."""
-
 
 class Mulligan(Peer):
     """The daemon, over one connection, from the request's first byte to the reply's last."""
@@ -86,14 +83,8 @@ class Mulligan(Peer):
     def store(self) -> Path:
         return self.daemon.data_dir
 
-    def captured(self) -> dict[str, Any]:
-        """The daemon's own count of its capture latencies for this project."""
-        for project in self.connection.call("daemon.stats")["projects"]:
-            if project.get("path") == str(self.root):
-                return dict(project)
-        return {}
-
     def close(self) -> None:
+        """End the connection; the daemon is its maker's."""
         self.connection.close()
 
 

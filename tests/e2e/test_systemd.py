@@ -46,7 +46,7 @@ class Box:
         return done.stdout
 
     def journal(self) -> str:
-        return self.run("journalctl --quiet --user-unit=mulligand.service --no-pager --lines=50").stdout
+        return self.run("journalctl --quiet --user-unit=mulligand.service --no-pager --lines=20").stdout
 
     def mulligan(self, arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run(f"~/v/bin/mulligan {arguments}")
@@ -259,9 +259,9 @@ def test_logs_are_in_the_journal(service: Box) -> None:
 
 def test_uninstall_leaves_no_unit_no_socket_no_process_and_keeps_the_data(service: Box) -> None:
     said = service.ok("~/v/bin/mulligan service uninstall")
-    assert "/home/dev/.local/share/mulligan" in said
-    assert service.ok("systemctl --user list-unit-files --no-legend 'mulligan*'") == ""
-    assert service.ok("systemctl --user list-units --all --no-legend 'mulligan*'") == ""
+    assert ".local/share/mulligan" in said  # the home directory may be shown as ~
+    assert service.run("systemctl --user list-unit-files --no-legend 'mulligan*'").stdout == ""
+    assert service.run("systemctl --user list-units --all --no-legend 'mulligan*'").stdout == ""
     assert service.ok(f"find {UNITS} -name 'mulligan*'") == ""
     assert service.run(f"ls {SOCKET}").returncode != 0
     assert service.run("pgrep -u dev -f bin/mulligand").stdout == ""

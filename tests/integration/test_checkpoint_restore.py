@@ -306,11 +306,11 @@ def test_R12_odd_names_are_all_distinct(daemon: DaemonFixture, project: Path) ->
 
 
 def test_R12_single_odd_paths_can_be_restored(daemon: DaemonFixture, project: Path) -> None:
-    for name in (b"-rf", b"trail ", b"new\nline", b"a\\b.txt", "é".encode()):
-        put(project, name, b"one\n")
+    names = ["-rf", "trail ", "new\nline", "a\\b.txt", "é"]
+    for name in names:
+        put(project, name.encode(), b"one\n")
     daemon.add(project)
     made = take(daemon, project)
-    names = os.listdir(project)
     for name in names:
         (project / name).write_bytes(b"two\n")
     for number, name in enumerate(names):
@@ -417,7 +417,7 @@ def test_R18_of_two_daemons_started_at_once_one_serves(daemon_factory: Callable[
     try:
         daemon.until(lambda: 75 in (first.poll(), second.poll()), what="neither daemon refuses")
         living = second if first.poll() == 75 else first
-        daemon.process = living  # type: ignore[assignment]
+        daemon.process = living
         daemon.until(daemon.answers, what="the other one does not answer")
         assert living.poll() is None
     finally:

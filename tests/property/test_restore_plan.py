@@ -26,7 +26,9 @@ def nodes() -> st.SearchStrategy:
     return st.recursive(
         st.dictionaries(NAMES, leaf, max_size=4),
         lambda below: st.dictionaries(
-            NAMES, st.one_of(leaf, st.tuples(st.just("dir"), below, st.sampled_from([0o755, 0o700, 0o1777, 0o500]))), max_size=4
+            NAMES,
+            st.one_of(leaf, st.tuples(st.just("dir"), below, st.sampled_from([0o755, 0o700, 0o1777, 0o500]))),
+            max_size=4,
         ),
         max_leaves=8,
     )
@@ -57,7 +59,9 @@ def test_every_tree_becomes_every_other_and_back(one: dict, other: dict, outside
         outcome = bench.apply(plan, staging=outside)
         assert outcome.complete and outcome.verified
         assert bench.scan() == second
-        assert {done.path for done in outcome.done} == {path for path in first | second if first.get(path) != second.get(path)}
+        assert {done.path for done in outcome.done} == {
+            path for path in first | second if first.get(path) != second.get(path)
+        }
         undone = bench.apply(inverse(outcome), staging=outside)
         assert undone.complete
         assert bench.scan() == first

@@ -66,6 +66,8 @@ class ProjectLife(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
+        if not self.daemon.running:
+            self.daemon.start()
         self.root = self.daemon.projects / f"p{next(self.numbers)}"
         self.root.mkdir()
         self.disk = Disk(self.root, self.model)
@@ -101,10 +103,10 @@ class ProjectLife(RuleBasedStateMachine):
         if path := self._free(pick, name):
             self.disk.mkdir(path, mode)
 
-    @rule(pick=picks, name=names, target=st.sampled_from([b"a", b"../..", b"/etc/passwd", b"no where", b"\xff"]))
-    def make_link(self, pick: int, name: bytes, target: bytes) -> None:
+    @rule(pick=picks, name=names, text=st.sampled_from([b"a", b"../..", b"/etc/passwd", b"no where", b"\xff"]))
+    def make_link(self, pick: int, name: bytes, text: bytes) -> None:
         if path := self._free(pick, name):
-            self.disk.symlink(path, target)
+            self.disk.symlink(path, text)
 
     @rule(pick=picks, mode=modes)
     def change_mode(self, pick: int, mode: int) -> None:

@@ -141,8 +141,10 @@ class DaemonFixture:
             _MARK: self.directory,
         }
         plain = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
+        # Where our own package lies, if the tests are run against another one than the installed.
+        passed = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         armed = {"MULLIGAN_FAULTS": faults} if faults else {}
-        return plain | {name: str(place) for name, place in places.items()} | armed
+        return plain | passed | armed | {name: str(place) for name, place in places.items()}
 
     def arm(self, faults: str) -> None:
         """Fault points of the next start (see mulligan.faults); empty disarms."""

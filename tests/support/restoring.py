@@ -122,7 +122,9 @@ def scan(root: Path, contents: MemoryContents | None = None) -> Listing:
 
 def changes(live: Listing, target: Listing) -> list[Change]:
     """What has to change so that `live` becomes `target`; both are complete."""
-    return [Change(path, target.get(path, ABSENT), live.get(path, ABSENT)) for path in sorted(live.keys() | target.keys())]
+    return [
+        Change(path, target.get(path, ABSENT), live.get(path, ABSENT)) for path in sorted(live.keys() | target.keys())
+    ]
 
 
 class Bench:
@@ -145,7 +147,9 @@ class Bench:
     def plan(self, target: Listing, live: Listing | None = None) -> Plan:
         return make_plan(changes(self.scan() if live is None else live, target))
 
-    def apply(self, plan: Plan, *, force: bool = False, staging: bool = True, log: RecordingLog | None = None) -> Outcome:
+    def apply(
+        self, plan: Plan, *, force: bool = False, staging: bool = True, log: RecordingLog | None = None
+    ) -> Outcome:
         self.operations += 1
         return apply(
             os.fsencode(self.root),

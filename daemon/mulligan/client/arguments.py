@@ -74,27 +74,28 @@ def asks_for_json(argv: Sequence[str]) -> bool:
     return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
-def columns() -> int:
-    """The width to write for: COLUMNS, the terminal's, else 80."""
+#: The width for something that is no terminal: nobody's lines wrap there, but a column must end somewhere.
+PIPE_WIDTH = 160
+
+
+def columns(descriptor: int = 1, otherwise: int = PIPE_WIDTH) -> int:
+    """The width to write for: COLUMNS, the terminal's, else `otherwise`."""
     try:
         if width := int(os.environ.get("COLUMNS", "0")):
             return max(width, 20)
     except ValueError:
         pass
-    for descriptor in (1, 2):
-        try:
-            if width := os.get_terminal_size(descriptor).columns:
-                return max(width, 20)
-        except OSError:
-            continue
-    return 80
+    try:
+        return max(os.get_terminal_size(descriptor).columns, 20)
+    except OSError:
+        return otherwise
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Help within the terminal; a width given here keeps argparse from importing shutil."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=26, width=min(columns(), 100) - 2)
+        super().__init__(prog, max_help_position=26, width=min(columns(otherwise=80), 100) - 2)
 
 
 class Parser(argparse.ArgumentParser):
@@ -137,7 +138,7 @@ class Parser(argparse.ArgumentParser):
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parses words and options in any order; everything behind `--` is a word, and also stands in `dashed`.
 
-        Raises UsageError; SystemExit(0) after help was printed. Options are read first, with the words left aside, because
+        Raises UsageError; SystemExit(0) after help was printed. Options are read first, with the words left aside:
         argparse alone does not find a second run of words behind an option.
         """
         words = list(argv)

@@ -42,7 +42,7 @@ _CHUNK = 1 << 18
 def read_address(state_dir: str) -> JsonObject | None:
     """What a daemon wrote into `control.json` of a state directory; None if nothing usable is there."""
     try:
-        with open(os.path.join(state_dir, ADDRESS_NAME), "rb") as file:  # noqa: PTH123 - pathlib costs start-up time
+        with open(os.path.join(state_dir, ADDRESS_NAME), "rb") as file:
             address = json.loads(file.read(1 << 20))
     except (OSError, ValueError):
         return None
@@ -83,7 +83,7 @@ def error_of(error: JsonObject, method: str) -> MulliganError:
     rest = {key: value for key, value in data.items() if key not in {"code", "hint", "message", "exit_status"}}
     hint = str(data.get("hint") or "")
     if number == METHOD_NOT_FOUND:
-        return UsageError(f"the daemon does not know {method}", hint=hint or "mulligan restart, if it is older", **rest)
+        return MulliganError(f"the daemon does not know {method}", hint="mulligan restart, if it is an older one", **rest)
     if number == INVALID_PARAMS:
         return UsageError(message, hint=hint, **rest)
     if number == INTERNAL_ERROR:
@@ -193,6 +193,8 @@ class Connection:
         line = self._lines.pop(0)
         try:
             message = json.loads(line)
+        except RecursionError:
+            message = _deep(line)
         except ValueError:
             message = None
         if not isinstance(message, dict):
@@ -203,6 +205,15 @@ class Connection:
         return MulliganError(
             f"the daemon did not answer within {ANSWER_SECONDS:.0f} s ({self.path})", hint="mulligan service logs"
         )
+
+
+def _deep(line: bytes) -> Any:
+    from mulligan.client.deep_json import loads  # noqa: PLC0415 - long timelines only
+
+    try:
+        return loads(line)
+    except ValueError:
+        return None
 
 
 def connect(environ: Mapping[str, str], given: str | None = None) -> Connection:

@@ -69,7 +69,7 @@ class Context:
             return self.connection().call(method, params)
         from mulligan.client.render.progress import Progress  # noqa: PLC0415 - terminals only
 
-        with Progress(self.err, self.width) as progress:
+        with Progress(self.err, columns(2)) as progress:
             return self.connection().call(method, params, progress.show)
 
     # --- what the arguments mean
@@ -77,7 +77,7 @@ class Context:
     def directory(self) -> str:
         """The working directory. Raises MulliganError if it was deleted."""
         try:
-            return os.getcwd()  # noqa: PTH109 - pathlib costs start-up time
+            return os.getcwd()
         except FileNotFoundError:
             raise MulliganError("the working directory does not exist any more", hint="cd, or --project PATH") from None
 
@@ -136,7 +136,13 @@ class Context:
     def json(self, result: JsonObject) -> None:
         """One JSON object on one line of stdout. Escapes keep control characters of foreign text out."""
         whole = {"version": 1, **{key: value for key, value in result.items() if key != "version"}}
-        self.out.write(json.dumps(whole, separators=(",", ":")) + "\n")
+        try:
+            text = json.dumps(whole, separators=(",", ":"))
+        except RecursionError:
+            from mulligan.client.deep_json import dumps  # noqa: PLC0415 - long timelines only
+
+            text = dumps(whole)
+        self.out.write(text + "\n")
 
     def warnings(self, result: JsonObject) -> None:
         """The warnings of a result on stderr, foreign text made visible."""

@@ -91,9 +91,9 @@ def _start_detached(context: Context) -> None:
 
 def _open_output(where: Places) -> int:
     """The file for what the daemon prints, emptied, 0600 from its creation on, in a 0700 directory."""
-    os.makedirs(os.path.dirname(where.state_dir), exist_ok=True)  # noqa: PTH103 - pathlib costs start-up time
+    os.makedirs(os.path.dirname(where.state_dir), exist_ok=True)
     try:
-        os.mkdir(where.state_dir, 0o700)  # noqa: PTH102
+        os.mkdir(where.state_dir, 0o700)
     except FileExistsError:
         pass
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -103,7 +103,7 @@ def _open_output(where: Places) -> int:
 def _early_end(status: int, output: str) -> MulliganError:
     """The error of a daemon that ended before it answered: its own words, its own exit status."""
     try:
-        with open(output, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        with open(output, encoding="utf-8", errors="replace") as file:
             said = [line.rstrip() for line in file.read()[-8192:].splitlines() if line.strip()]
     except OSError:
         said = []
@@ -169,7 +169,7 @@ def _runs(pid: int | None) -> bool:
 def _is_zombie(pid: int) -> bool:
     """A process whose parent has not asked for its status has ended all the same (Linux; elsewhere: no)."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] == b"Z"
     except (OSError, IndexError):
         return False

@@ -63,21 +63,19 @@ def _run(words: list[str], options: Options) -> int:
         name, rest = rest[0], [*rest[1:], "--help"]
     if name not in names():
         raise _unknown("option" if name.startswith("-") else "command", name, names(), "mulligan --help")
-    module = _module(name)
-    prog, command = f"mulligan {name}", _command(module)
-    actions: dict[str, Command] | None = getattr(module, "ACTIONS", None)
-    if actions is not None:
+    actions, prog = commands_of(name), f"mulligan {name}"
+    command = actions.get("")
+    if command is None:
         rest = leading(rest, options)
         if rest and rest[0] == "--version":
             return _version(options)
         if not rest or rest[0] in {"-h", "--help"}:
-            (sys.stdout if rest else sys.stderr).write(_group_help(prog, module.SUMMARY, actions))
+            (sys.stdout if rest else sys.stderr).write(_group_help(prog, _module(name).SUMMARY, actions))
             return 0 if rest else UsageError.exit_status
         action = rest.pop(0)
         if action not in actions:
             raise _unknown("command", f"{name} {action}", [f"{name} {word}" for word in actions], f"{prog} --help")
         prog, command = f"{prog} {action}", actions[action]
-    assert command is not None
     args = Parser(prog, command).read(rest)
     options.update(args)
     if getattr(args, "version", False):
@@ -96,10 +94,12 @@ def _module(name: str) -> ModuleType:
     return import_module(f"mulligan.client.commands.{name}")
 
 
-def _command(module: Any) -> Command | None:
+def commands_of(name: str) -> dict[str, Command]:
+    """The parts of a command by their names; a command without parts is its own, named ""."""
+    module: Any = _module(name)
     if hasattr(module, "ACTIONS"):
-        return None
-    return Command(module.SUMMARY, module.EXAMPLES, module.configure, module.run)
+        return dict(module.ACTIONS)
+    return {"": Command(module.SUMMARY, module.EXAMPLES, module.configure, module.run)}
 
 
 def _group_help(prog: str, summary: str, actions: dict[str, Command]) -> str:

@@ -94,7 +94,7 @@ def check_inotify(status: JsonObject) -> Iterator[Check]:
 
 def _limit(name: str) -> int | None:
     try:
-        with open(os.path.join(_INOTIFY, name), "rb") as file:  # noqa: PTH123 - pathlib costs start-up time
+        with open(os.path.join(_INOTIFY, name), "rb") as file:
             return int(file.read())
     except (OSError, ValueError):
         return None

@@ -23,7 +23,8 @@ IGNORED_REASON = "ignored"
 class Request:
     """What a checkpoint is to say of itself; the cut and the counts are found when it is placed.
 
-    `moment` FOREVER means now. `only_if_different`: none is taken if the tree equals the parent's.
+    `moment` FOREVER means now; `cut` and `timestamp` are given for one that stands at another position.
+    `only_if_different`: none is taken if the tree equals the parent's.
     """
 
     trigger: str
@@ -42,6 +43,8 @@ class Request:
     only_if_different: bool = False
     make_current: bool = True
     incomplete: list[tuple[bytes, str]] = field(default_factory=list)
+    cut: Cut | None = None
+    timestamp: int = 0
 
 
 def new_id() -> str:
@@ -111,7 +114,7 @@ def make_checkpoint(
         project=project.id,
         session=request.session,
         parent=parent.id if parent else "",
-        timestamp=now if cut.moment == FOREVER else cut.moment,
+        timestamp=request.timestamp or (now if cut.moment == FOREVER else cut.moment),
         created=now,
         seq=cut.seq,
         moment=cut.moment,

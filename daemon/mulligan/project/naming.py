@@ -116,7 +116,7 @@ class Names:
                 f"no prompt {number} in session {session or '(none)'}", hint=f"mulligan session show {session}".rstrip()
             )
         key, moment, ordinal = found
-        taken = self._catalogue.checkpoints("project = ? and event_key = ?", (self._project.id, f"prompt:{key}"), 1)
+        taken = self._catalogue.checkpoints("project = ? and event_key = ?", (self._project.id, key), 1)
         if taken:
             return Position(taken[0].cut, taken[0], f"prompt:{ordinal}")
         return Position(Cut(self._project.last_seq, moment), None, f"prompt:{ordinal}")

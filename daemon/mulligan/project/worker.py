@@ -11,7 +11,7 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
@@ -251,7 +251,7 @@ class ProjectWorker:
         fact = ProjectFact(
             project.id, project.path, "watching", *identity, project.generation, project.added, end, project.reason
         )
-        self._commit_checkpoint(Request(trigger="baseline", description="as it was found"), [fact])
+        self.commit_checkpoint(Request(trigger="baseline", description="as it was found"), [fact])
 
     def _catch_up(self, project: Project, identity: tuple[int, int]) -> None:
         """After a restart, a pause or another root: compare, and record the gap."""
@@ -409,9 +409,10 @@ class ProjectWorker:
     def checkpoint(self, request: Request) -> Checkpoint | None:
         """Take a checkpoint; None if its condition does not hold. Runs in the thread."""
         self.sync()
-        return self._commit_checkpoint(request, [])
+        return self.commit_checkpoint(request)
 
-    def _commit_checkpoint(self, request: Request, facts: list[AnyFact]) -> Checkpoint | None:
+    def commit_checkpoint(self, request: Request, facts: Sequence[AnyFact] = ()) -> Checkpoint | None:
+        """Place and commit a checkpoint, after `sync`, in one batch with `facts`. Runs in the thread."""
         catalogue = self.store.catalogue()
         project = self.record()
         if request.event_key and catalogue.event_taken(project.id, request.event_key):
@@ -419,17 +420,17 @@ class ProjectWorker:
         if request.parent is None:
             parent = catalogue.current(project.id, request.session) or catalogue.current(project.id)
             request = replace(request, parent=parent)
-        cut = Cut(max(project.last_seq, self.capture.last_seq), request.moment)
+        cut = request.cut or Cut(project.last_seq, request.moment)
         made = make_checkpoint(catalogue, project, request, cut, self.now(), lambda: gitinfo.read_git(self.root))
         if made is None:
             return None
         point("checkpoint.before_commit")
-        facts = [*facts, CheckpointFact(made)]
+        batch: list[AnyFact] = [*facts, CheckpointFact(made)]
         if request.make_current:
-            facts.append(CurrentFact(project.id, "", made.id))
+            batch.append(CurrentFact(project.id, "", made.id))
             if made.session:
-                facts.append(CurrentFact(project.id, made.session, made.id))
-        self.store.log.append(facts)
+                batch.append(CurrentFact(project.id, made.session, made.id))
+        self.store.log.append(batch)
         point("checkpoint.committed")
         self.bus.publish(
             "checkpoint", project=os.fsdecode(self.root), id=made.id, ordinal=made.ordinal, trigger=made.trigger

@@ -18,7 +18,7 @@ from mulligan.restore.plan import Outcome, Plan
 from mulligan.restore.run import Run, never
 from mulligan.restore.stage import Contents, open_stage
 from mulligan.restore.swap import Capture
-from mulligan.restore.tree import Tree
+from mulligan.restore.tree import Tree, split
 
 
 class OperationLog(Protocol):
@@ -51,6 +51,8 @@ def apply(
     expected are captured and replaced. After "staged" nothing is raised: what could not be done is listed.
     """
     plan = msgspec.structs.replace(plan, force=force)
+    for step in plan.steps():
+        split(step.path)
     with Tree(root, identity) as tree:
         log.begin(plan)
         faults.point("restore.begin")

@@ -18,7 +18,7 @@ from mulligan.restore.plan import Outcome, Plan, Step, same
 from mulligan.restore.run import Run, never
 from mulligan.restore.stage import LEFT, NEW, Contents, Stage, discard, existing, open_stage
 from mulligan.restore.swap import Capture, drop, store
-from mulligan.restore.tree import Tree, look, names, status, why
+from mulligan.restore.tree import Tree, look, names, split, status, why
 
 
 def recover(
@@ -41,6 +41,8 @@ def recover(
     with Tree(root, identity) as tree:
         captured: list[tuple[bytes, Entry]] = []
         steps = list(plan.steps())
+        for step in steps:
+            split(step.path)
         for stage in existing(tree, staging, operation):
             try:
                 if staged:

@@ -318,11 +318,11 @@ class Run:
         """
         done, differs = [], []
         for index, before in self.done:
-            step = self.steps[index]
+            step, seen = self.steps[index], now()
             found, equal = self._check(index, step)
             if not equal:
                 differs.append(step.path)
-            done.append(Done(step.path, before, step.target, recorded(found, now()) if found and equal else None))
+            done.append(Done(step.path, before, step.target, recorded(found, seen) if found and equal else None))
         return done, differs
 
     def _check(self, index: int, step: Step) -> tuple[os.stat_result | None, bool]:
@@ -338,9 +338,9 @@ class Run:
             if not _may_be(step.target, found):
                 return found, False
             seen = self.swapper.staged.get(index)
-            if step.target.kind == Kind.FILE and seen is not None and seen.unchanged(directory, name):
+            if step.target.kind == Kind.FILE and seen is not None and seen.unchanged(directory, name, found):
                 return found, True
-            return found, step.target.kind == Kind.DIR or same(look(directory, name), step.target)
+            return found, same(look(directory, name), step.target)
         finally:
             self.tree.release(directory)
 

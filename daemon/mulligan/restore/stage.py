@@ -184,12 +184,13 @@ def _create(directory: int, name: bytes, step: Step, contents: Contents, sync: b
             else:
                 for chunk in contents.chunks(target.hash):
                     _write(fd, chunk)
-            if os.fstat(fd).st_size != target.size:
-                raise IntegrityError(f"the stored content of {os.fsdecode(step.path)} has not the size of its entry")
             os.fchmod(fd, target.mode)
             if sync:
                 os.fsync(fd)
-            return os.fstat(fd)
+            found = os.fstat(fd)
+            if found.st_size != target.size:
+                raise IntegrityError(f"the stored content of {os.fsdecode(step.path)} has not the size of its entry")
+            return found
         except IntegrityError:
             os.unlink(name, dir_fd=directory)
             raise

@@ -22,6 +22,7 @@ _BLOCK = 1 << 20
 _WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_NAMES = frozenset((b"", b".", b".."))
 #: Coarse kernel clocks tick every 4 to 10 ms: a file written again within a tick may keep its mtime.
 SETTLED_NS = 20_000_000
 
@@ -51,12 +52,13 @@ class Tree:
     def parent(self, path: bytes) -> tuple[int, bytes]:
         """A descriptor of the directory above a path (give it to `release`) and the last name. Raises OSError."""
         *names, last = split(path)
-        fd = self.fd
+        top = fd = self.fd
         for name in names:
             try:
                 below = os.open(name, _WALK, dir_fd=fd)
             finally:
-                self.release(fd)
+                if fd != top:
+                    os.close(fd)
             fd = below
         return fd, last
 
@@ -81,7 +83,7 @@ class Tree:
 def split(path: bytes) -> list[bytes]:
     """The names of a path; raises UsageError for what is no path below the root."""
     names = path.split(b"/")
-    if b"\0" in path or any(name in (b"", b".", b"..") for name in names):
+    if b"\0" in path or not _NO_NAMES.isdisjoint(names):
         raise UsageError(f"not a path below the project: {os.fsdecode(path)!r}")
     return names
 
@@ -138,11 +140,15 @@ def look(directory: int, name: bytes) -> Entry:
 
 def read(fd: int) -> Entry:
     """The entry of an open regular file. Raises OSError."""
-    digest, size = hashlib.sha256(), 0
-    while block := os.pread(fd, _BLOCK, size):
+    digest, size, found = hashlib.sha256(), 0, os.fstat(fd)
+    # One byte more than it should have: a short answer is the end of the file, without asking again.
+    length = min(found.st_size + 1, _BLOCK)
+    while block := os.pread(fd, length, size):
         digest.update(block)
         size += len(block)
-    return Entry(Kind.FILE, stat.S_IMODE(os.fstat(fd).st_mode), size, digest.digest())
+        if len(block) < length:
+            break
+    return Entry(Kind.FILE, stat.S_IMODE(found.st_mode), size, digest.digest())
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
@@ -151,13 +157,13 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     stat: os.stat_result
     entry: Entry
 
-    def unchanged(self, directory: int, name: bytes) -> bool:
+    def unchanged(self, directory: int, name: bytes, now: os.stat_result | None = None) -> bool:
         """Whether this very inode stands at a name and still holds the same.
 
         Size and mtime are proof if the mtime is settled: any later write would have moved it. ctime is not asked, the
-        rename itself moves that. In doubt the file is read.
+        rename itself moves that. In doubt the file is read. `now` is what lstat says, if the caller has it.
         """
-        now = status(directory, name)
+        now = now or status(directory, name)
         if now is None or (now.st_dev, now.st_ino, now.st_mode) != (
             self.stat.st_dev,
             self.stat.st_ino,

@@ -50,11 +50,12 @@ def service_environment(places: Places, environ: Mapping[str, str]) -> dict[str,
     return found
 
 
-def find_executable(environ: Mapping[str, str], program: str, interpreter: str = sys.executable) -> str:
-    """The absolute path of `mulligand`: beside the program (`sys.argv[0]`), its interpreter, or in PATH.
+def find_executable(environ: Mapping[str, str], program: str | None = None, interpreter: str = sys.executable) -> str:
+    """The absolute path of `mulligand`: beside the program (default: this one), its interpreter, or in PATH.
 
     Raises NotFoundError.
     """
+    program = sys.argv[0] if program is None else program
     beside = [os.path.join(os.path.dirname(os.path.abspath(path)), "mulligand") for path in (program, interpreter)]
     for path in (*beside, shutil.which("mulligand", path=environ.get("PATH") or os.defpath)):
         if path and os.path.isfile(path) and os.access(path, os.X_OK):

@@ -239,10 +239,11 @@ def _mark(db: sqlite3.Connection, fact: records.MarkFact) -> None:
     made = msgspec.msgpack.decode(found[0], type=Checkpoint)
     description = made.description if fact.description is None else fact.description
     pinned = made.pinned if fact.pinned is None else fact.pinned
-    body = msgspec.msgpack.encode(msgspec.structs.replace(made, description=description, pinned=pinned))
+    parent = made.parent if fact.parent is None else fact.parent
+    changed = msgspec.structs.replace(made, description=description, pinned=pinned, parent=parent)
     db.execute(
-        "update checkpoint set description = ?, pinned = ?, body = ? where id = ?",
-        (description, pinned, body, fact.checkpoint),
+        "update checkpoint set description = ?, pinned = ?, parent = ?, body = ? where id = ?",
+        (description, pinned, parent, msgspec.msgpack.encode(changed), fact.checkpoint),
     )
 
 
@@ -268,7 +269,7 @@ def _prompt(db: sqlite3.Connection, fact: records.PromptFact) -> None:
 
 def _call(db: sqlite3.Connection, fact: records.CallFact) -> None:
     db.execute(
-        "insert or replace into call values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "insert or replace into call values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             fact.id,
             fact.session,
@@ -280,6 +281,9 @@ def _call(db: sqlite3.Connection, fact: records.CallFact) -> None:
             fact.is_error,
             msgspec.msgpack.encode(fact.paths),
             fact.prompt,
+            fact.agent,
+            fact.background,
+            fact.background_end,
         ),
     )
 
@@ -342,6 +346,7 @@ def _clock(db: sqlite3.Connection, fact: records.ClockFact) -> None:
     db.executemany(
         "insert or replace into meta values (?, ?)", [("correction", fact.correction), ("latest", fact.latest)]
     )
+    db.execute("insert or ignore into meta values ('first_start', ?)", (fact.latest,))
 
 
 _FOLDERS: dict[type, Callable[[sqlite3.Connection, Any], None]] = {

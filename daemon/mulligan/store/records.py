@@ -66,11 +66,12 @@ class CheckpointFact(Fact, frozen=True, array_like=True, tag="checkpoint"):
 
 
 class MarkFact(Fact, frozen=True, array_like=True, tag="mark"):
-    """A checkpoint was described, pinned or unpinned; None leaves the value as it is."""
+    """A checkpoint was described, pinned, unpinned or given another parent; None leaves the value as it is."""
 
     checkpoint: str
     description: str | None = None
     pinned: bool | None = None
+    parent: str | None = None
 
 
 class CurrentFact(Fact, frozen=True, array_like=True, tag="current"):
@@ -106,7 +107,7 @@ class PromptFact(Fact, frozen=True, array_like=True, tag="prompt"):
 
 
 class CallFact(Fact, frozen=True, array_like=True, tag="call"):
-    """A tool call's window; `end` is 0 while it is open."""
+    """A tool call's window; `end` is 0 while it is open, `paths` are absolute, `owns` is the tool's class."""
 
     id: str
     session: str
@@ -118,6 +119,9 @@ class CallFact(Fact, frozen=True, array_like=True, tag="call"):
     is_error: bool = False
     paths: list[bytes] = []
     prompt: int = 0
+    agent: bool = False
+    background: bool = False
+    background_end: int = 0
 
 
 class UsageFact(Fact, frozen=True, array_like=True, tag="usage"):

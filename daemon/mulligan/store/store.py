@@ -21,7 +21,8 @@ class Store:
     """An open store. `log` writes, `catalogue()` and `contents` read, from any thread.
 
     Opening takes the lock (LockedError, exit 75), cuts a torn tail, replays the log behind the catalogue's watermark
-    and continues journal time. `damage` says why nothing may be written; reading goes on.
+    and continues journal time. `first_start` is when this store was first opened (journal time). `damage` says why
+    nothing may be written; reading goes on.
     """
 
     def __init__(self, directory: str) -> None:
@@ -65,6 +66,9 @@ class Store:
         self._logged_correction = self.clock.correction
         if not self.damage:
             make_reserve(self.pool)
+            if not counters.meta("first_start"):
+                self.log.append([ClockFact(self.clock.correction, self.clock.now())])
+        self.first_start = counters.meta("first_start")
 
     def _writer(self) -> SegmentWriter:
         if self.replayed.segment and not self.replayed.damage:

@@ -23,6 +23,8 @@ from mulligan.store.state import StateDatabase
 from mulligan.store.store import Store
 from mulligan.supervisor.activation import inherited_sockets
 from mulligan.supervisor.address import remove_address, write_address
+from mulligan.supervisor.adoption import Adoption
+from mulligan.supervisor.follow import Follower
 from mulligan.supervisor.notify import Notifier
 from mulligan.supervisor.schedule import Schedule
 from mulligan.supervisor.signals import handled
@@ -76,6 +78,13 @@ class Daemon:
             stop=lambda: self._threadsafe(self._stopping.set),
             reload=self.reload,
         )
+        self._adoption = Adoption(self._registry, self.config)
+        self._follower = Follower(
+            self._store, self._registry, self._settings, self._services.claude_config_dirs, self._adoption
+        )
+        self._services.track = self._follower.track
+        self._services.transcript_counts = self._follower.describe
+        self._services.found_projects = self._follower.found_projects
         self._server = Server(self._services, self._tasks.spawn)
 
     def config(self) -> Config:
@@ -94,6 +103,7 @@ class Daemon:
         await asyncio.to_thread(self._registry.start)
         await self._server.start(listener)
         write_address(self._places, self._services.claude_config_dirs, self._services.started)
+        self._follower.start()
         self._schedule.start()
         self._schedule.every(_STATUS_SECONDS, "status", self._tell_status)
         if self._notifier.watchdog_seconds:
@@ -104,6 +114,7 @@ class Daemon:
         self._notifier.stopping("finishing the write in hand")
         await self._schedule.stop()
         await self._server.close()
+        await asyncio.to_thread(self._follower.stop)
         await asyncio.to_thread(self._registry.stop)
         await self._tasks.cancel()
         remove_address(self._places)
@@ -136,6 +147,7 @@ class Daemon:
         """Swap the configuration if the file is valid; else ConfigError, and the old one stays in effect."""
         config = load(self._places.config_file)
         self._config = config
+        self._adoption.forget()
         logs.set_level(config.log_level)
         self._bus.publish("daemon", state="reloaded")
         log.info("the configuration was read again")

@@ -107,9 +107,7 @@ def test_R21_a_database_of_which_one_file_is_unknown_is_skipped_whole() -> None:
 
 
 def test_R21_a_database_and_its_logs_are_one_set_and_old_logs_go_first() -> None:
-    plan = make_plan(
-        [Change(b"x.db", ONE, TWO), Change(b"x.db-journal", ABSENT, TWO), Change(b"x.db-wal", ONE, TWO)]
-    )
+    plan = make_plan([Change(b"x.db", ONE, TWO), Change(b"x.db-journal", ABSENT, TWO), Change(b"x.db-wal", ONE, TWO)])
     assert plan.sets == [[b"x.db-journal", b"x.db", b"x.db-wal"]]
 
 

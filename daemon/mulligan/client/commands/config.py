@@ -58,7 +58,7 @@ def check(args: argparse.Namespace, context: Context) -> int:
     """Checks the file; exit 78 if it is wrong, with file, line and key."""
     _daemon("--check-config", args, context)
     path = _place(args, context)
-    exists = os.path.isfile(path)  # noqa: PTH113 - pathlib costs start-up time
+    exists = os.path.isfile(path)
 
     def render(_: JsonObject) -> None:
         shown = context.short(path)
@@ -88,7 +88,7 @@ def show(args: argparse.Namespace, context: Context) -> int:
 def path(args: argparse.Namespace, context: Context) -> int:
     """Prints where the file is looked for."""
     place = _place(args, context)
-    exists = os.path.isfile(place)  # noqa: PTH113
+    exists = os.path.isfile(place)
     return context.emit({"path": place, "exists": exists}, lambda _: context.line(context.short(place)))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from mulligan.client.commands.undo import configure as configure
-from mulligan.client.commands.undo import run_operation
+from mulligan.client.commands.undo import configure, run_operation
 from mulligan.client.context import Context
+
+__all__ = ["EXAMPLES", "SUMMARY", "configure", "run"]
 
 SUMMARY = "Does again what the last undo took back."
 EXAMPLES = ("mulligan redo", "mulligan redo --yes")

@@ -44,7 +44,7 @@ def _render(result: JsonObject, context: Context) -> None:
     context.line(
         context.palette.paint(f"{counted(len(files), 'entry').replace('entrys', 'entries')}, {size(total)}", "dim")
     )
-    widest = max([0, *(len(size(int(file.get("size") or 0))) for file in files)])
+    widest = max([0, *(len(_amount(file)) for file in files)])
     context.lines([_file_line(file, widest) for file in files])
 
 
@@ -81,20 +81,27 @@ def _failed(tool: dict[str, Any]) -> str:
 def _tokens(metadata: dict[str, Any]) -> str:
     if not metadata.get("total_tokens"):
         return ""
-    names = (("input", "input_tokens"), ("output", "output_tokens"))
-    names += (("cache write", "cache_creation_tokens"), ("cache read", "cache_read_tokens"))
-    parts = [f"{name} {int(metadata[key]):,}" for name, key in names if metadata.get(key)]
+    names = {
+        "input": "input_tokens",
+        "output": "output_tokens",
+        "cache write": "cache_creation_tokens",
+        "cache read": "cache_read_tokens",
+    }
+    parts = [f"{name} {int(metadata[key]):,}" for name, key in names.items() if metadata.get(key)]
     return f"{int(metadata['total_tokens']):,}" + (f" ({', '.join(parts)})" if parts else "")
 
 
 def _file_line(file: dict[str, Any], widest: int) -> str:
-    from mulligan.client.render.amounts import size  # noqa: PLC0415
-
     path = shown_path(file, "file_path")
     if file.get("is_deleted"):
         return f"deleted  {'':>{widest}}  {path}"
     mode = file.get("permissions")
     shown = f"{mode & 0o7777:04o}" if isinstance(mode, int) else visible(str(mode or "----"))
+    return f"{shown:<7}  {_amount(file):>{widest}}  {path}"
+
+
+def _amount(file: dict[str, Any]) -> str:
+    from mulligan.client.render.amounts import size  # noqa: PLC0415
+
     kind = visible(str(file.get("kind") or "file"))
-    amount = size(int(file.get("size") or 0)) if kind == "file" else kind
-    return f"{shown:<7}  {amount:>{widest}}  {path}"
+    return size(int(file.get("size") or 0)) if kind == "file" else kind

@@ -60,7 +60,7 @@ def coarse(seconds: float) -> str:
 
 def duration(seconds: float) -> str:
     """A duration in its two largest units: `3 d 4 h`."""
-    parts = []
+    parts: list[str] = []
     for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (1, "s")):
         count, seconds = divmod(seconds, unit)
         if count or (unit == 1 and not parts):

@@ -165,23 +165,24 @@ def _drawn(root: dict[str, Any], current: str | None) -> Iterator[tuple[str, Che
         holds[id(node)] = checkpoint.get("id") == current or any(holds[id(child)] for child in children)
         latest[id(node)] = max([str(checkpoint.get("timestamp") or ""), *(latest[id(child)] for child in children)])
     # What is to be drawn, last first: a chain from a node upwards, a node itself, or the line where a branch joins.
-    waiting: list[tuple[str, str, dict[str, Any] | None]] = [("chain", "", root)]
+    waiting: list[tuple[str, str, dict[str, Any]]] = [("chain", "", root)]
     while waiting:
         action, lead, node = waiting.pop()
+        checkpoint = node.get("checkpoint") or {}
         if action == "join":
             yield lead, None
         elif action == "node":
-            assert node is not None
-            checkpoint = node.get("checkpoint") or {}
             mark = "@" if current is not None and checkpoint.get("id") == current else "o" if lead else "*"
             yield lead + mark, checkpoint
         else:
-            while node is not None:
+            chain = [node]
+            while chain:
+                node = chain.pop()
                 waiting.append(("node", lead, node))
                 children = sorted(
                     node.get("children") or [], key=lambda child: (holds[id(child)], latest[id(child)]), reverse=True
                 )
                 for child in children[1:]:
-                    waiting.append(("join", lead + "|/", None))
+                    waiting.append(("join", lead + "|/", {}))
                     waiting.append(("chain", lead + "| ", child))
-                node = children[0] if children else None
+                chain = children[:1]

@@ -23,7 +23,7 @@ def describe(params: dict[str, Any], elapsed: float) -> str:
     if (amount := _number(params.get("bytes"))) is not None:
         parts.append(size(amount))
     if rate := _number(params.get("rate")):
-        parts.append(f"{size(rate)}/s")
+        parts.append(f"{int(rate):,}/s" if amount is None else f"{size(rate)}/s")
     if done and total and done < total and elapsed > 1:
         parts.append(f"{coarse(elapsed * (total - done) / done)} left")
     stage = visible(str(params.get("stage") or "working"))

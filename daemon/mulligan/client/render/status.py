@@ -25,9 +25,9 @@ def status_lines(
 ) -> list[str]:
     """The whole text of `status`; `directory` is what was asked about, `short` shows a path."""
     daemon, project = status.get("daemon") or {}, status.get("project")
-    lines = [_protection(project, directory, now, width, palette, short)]
+    lines = [_protection(status, directory, now, width, palette, short)]
     if project:
-        for session in (status.get("sessions") or [])[:5]:
+        for session in sessions_of(status, project)[:5]:
             lines.append(_line("session", session_words(session), width, palette))
         lines.append(_line("store", _store(status.get("store") or {}), width, palette))
     lines.append(_line("daemon", _daemon(daemon, status, bool(project)), width, palette))
@@ -43,27 +43,36 @@ def _line(label: str, words: list[str], width: int, palette: Palette, style: str
     return palette.paint(pad(label, LABEL), style) + cut(DOT.join(kept), width - LABEL)
 
 
+def sessions_of(status: dict[str, Any], project: dict[str, Any]) -> list[dict[str, Any]]:
+    """The sessions of one project, as they come: newest first."""
+    sessions: list[dict[str, Any]] = status.get("sessions") or []
+    return [item for item in sessions if item.get("project_path", project.get("path")) == project.get("path")]
+
+
 def _protection(
-    project: dict[str, Any] | None,
+    status: dict[str, Any],
     directory: str,
     now: float,
     width: int,
     palette: Palette,
     short: Callable[[str], str],
 ) -> str:
+    project = status.get("project")
     if not project:
-        return _not_protected(
-            f"{short(directory)} is nobody's project.", f"mulligan project add {short(directory)}", palette
-        )
+        reason = _sentence(str(status.get("reason") or f"{short(directory)} is nobody's project"))
+        step = visible(str(status.get("hint") or f"mulligan project add {short(directory)}"))
+        return _not_protected(reason, step, width, palette)
     path, state = short(str(project.get("path", directory))), str(project.get("state", "watching"))
     if state == "baseline":
-        done = counted(int(project.get("files") or 0), "file")
-        return _line("baseline:", [f"{path}  {done} read so far", "not yet complete"], width, palette, "look")
+        progress = project.get("progress") or {}
+        done, total = int(progress.get("done") or 0), int(progress.get("total") or 0)
+        read = f"{done:,} of {counted(total, 'file')} read" if total else f"{counted(done, 'file')} read"
+        return _line("baseline:", [f"{path}  {read}", "not yet complete"], width, palette, "look")
     reason, step = project.get("reason"), project.get("hint")
     if state != "watching" or project.get("protected") is False:
         why, command = _UNPROTECTED.get(state, (f"is {visible(state)}", "mulligan project list"))
-        text = visible(str(reason)) if reason else f"{path} {why}."
-        return _not_protected(text, visible(str(step)) if step else command.format(path=path), palette)
+        text = f"{path} {why}." if not reason else _sentence(f"{path}: {reason}")
+        return _not_protected(text, visible(str(step)) if step else command.format(path=path), width, palette)
     words = [counted(int(project.get("files") or 0), "file"), f"captured {ago(project.get('last_capture'), now)}"]
     if (count := _count(project.get("checkpoints"))) is not None:
         words.append(counted(count, "checkpoint"))
@@ -81,14 +90,19 @@ def newest_words(project: dict[str, Any], now: float) -> str:
     return (f'"{cut(text, 24)}" ' if text else "") + ago(newest.get("timestamp"), now)
 
 
+def _sentence(text: str) -> str:
+    return visible(text).rstrip(".") + "."
+
+
 def _count(value: Any) -> int | None:
     if isinstance(value, int):
         return value
     return len(value) if isinstance(value, list) else None
 
 
-def _not_protected(reason: str, step: str, palette: Palette) -> str:
-    return palette.paint("NOT protected:", "loss") + f" {reason}    {step}"
+def _not_protected(reason: str, step: str, width: int, palette: Palette) -> str:
+    gap = "\n  " if cells(reason) + cells(step) + 19 > width else "    "
+    return palette.paint("NOT protected:", "loss") + f" {reason}{gap}{step}"
 
 
 def session_words(session: dict[str, Any]) -> list[str]:
@@ -98,7 +112,7 @@ def session_words(session: dict[str, Any]) -> list[str]:
     words = [head, counted(int(session.get("prompts") or 0), "prompt"), counted(int(session.get("calls") or 0), "call")]
     if total := metadata.get("total_tokens"):
         words.append(f"{tokens(int(total))} tokens")
-    if session.get("active") or session.get("at_work"):
+    if session.get("ended") is False:
         words.append("at work")
     return words
 
@@ -113,7 +127,7 @@ def _store(store: dict[str, Any]) -> list[str]:
 
 
 def _daemon(daemon: dict[str, Any], status: dict[str, Any], inside: bool) -> list[str]:
-    projects = status.get("projects") or []
+    projects = [item for item in status.get("projects") or [] if item.get("state") != "excluded"]
     words = [visible(str(daemon.get("version", "?"))), f"up {duration(daemon.get('uptime_seconds') or 0)}"]
     words.append(counted(len(projects), "project") + ("" if inside or not projects else " (mulligan project list)"))
     if memory := daemon.get("rss_bytes"):

@@ -1,0 +1,78 @@
+"""JSON of any depth: a timeline is as deep as its history is long, and the standard library gives up at a thousand.
+
+The fast way is tried first; only a RecursionError leads here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from json.decoder import JSONDecoder
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]
+from typing import Any
+
+_NO_LIMIT = 10_000_000
+
+
+def loads(text: bytes) -> Any:
+    """The value of a JSON text. Raises ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        pass
+    # Calls among Python functions take no C stack, so this decoder is bounded by memory alone.
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(_NO_LIMIT)
+    try:
+        decoder = JSONDecoder()
+        decoder.parse_object, decoder.parse_array = json.decoder.JSONObject, json.decoder.JSONArray  # type: ignore[attr-defined]
+        decoder.scan_once = py_make_scanner(decoder)  # type: ignore[attr-defined]
+        return decoder.decode(text.decode("utf-8", "surrogatepass"))
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def dumps(value: Any) -> str:
+    """The JSON text of a value: ASCII, without blanks."""
+    try:
+        return json.dumps(value, separators=(",", ":"))
+    except RecursionError:
+        return "".join(_pieces(value))
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """The text in pieces, with the way down kept in a list instead of the call stack."""
+    way: list[tuple[Iterator[Any], str]] = []
+    current, waiting = value, True
+    first = True
+    while True:
+        if waiting:
+            if isinstance(current, dict | list | tuple):
+                pairs = isinstance(current, dict)
+                yield "{" if pairs else "["
+                way.append(
+                    (iter(current.items()) if isinstance(current, dict) else iter(current), "}" if pairs else "]")
+                )
+                first = True
+            else:
+                yield json.dumps(current)
+                first = False
+        if not way:
+            return
+        items, end = way[-1]
+        try:
+            item = next(items)
+        except StopIteration:
+            way.pop()
+            yield end
+            waiting, first = False, False
+            continue
+        if not first:
+            yield ","
+        if end == "}":
+            key, current = item
+            yield json.dumps(str(key)) + ":"
+        else:
+            current = item
+        waiting = True

@@ -1,0 +1,242 @@
+"""Executing what a session's machine decided: facts into the log, checkpoints at their moments, rows to their calls.
+
+Runs in a project's worker thread. What the lines caused is committed before the offset behind them, and every event
+has a unique key, so a crash at any point makes the lines come again and changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from mulligan.clock import FOREVER
+from mulligan.model import Checkpoint, Cut, RelPath
+from mulligan.project.checkpoints import Request, parent_on_branch
+from mulligan.project.worker import ProjectWorker
+from mulligan.session import events as session_events
+from mulligan.session.attribution import AFTER, BEFORE, Change, Window, attribute, relative
+from mulligan.session.events import CloseCall, Condition, EndBackground, OpenCall, SessionCommand, TakeCheckpoint
+from mulligan.session.tools import ToolClass
+from mulligan.store.catalogue import join_path
+from mulligan.store.records import AnyFact, AttributionFact, CallFact, MarkFact, PromptFact, UsageFact
+
+log = logging.getLogger(__name__)
+_DAY = 86_400_000_000_000
+_LISTED = 1000
+
+
+def execute(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> None:
+    """Carry out the commands of one project in their order. Raises what stands in the way; then they come again."""
+    facts = collect_facts(worker, commands)
+    if facts:
+        worker.store.log.append(facts)
+    hints = [path for command in commands if isinstance(command, session_events.CaptureHint) for path in command.paths]
+    _look_at(worker, hints)
+    deciding = [command for command in commands if isinstance(command, TakeCheckpoint | CloseCall | EndBackground)]
+    if not deciding:
+        return
+    worker.sync()
+    for command in deciding:
+        if isinstance(command, TakeCheckpoint):
+            _checkpoint(worker, command)
+        else:
+            attribute_call(worker, command.tool)
+
+
+def _look_at(worker: ProjectWorker, hints: Sequence[bytes]) -> None:
+    """Paths that a tool or a command named are captured even if they are ignored; those outside are left alone."""
+    if worker.reconciler is None:
+        return
+    paths = [found for path in hints if (found := relative(worker.root, os.path.normpath(path))) is not None]
+    for path in paths:
+        worker.reconciler.rules.force(RelPath(path))
+    worker.reconciler.soil([*paths])
+
+
+def collect_facts(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> list[AnyFact]:
+    """Prompts, calls and usage as facts; a call that is told of in parts is one fact, the last state of it."""
+    clock, project = worker.store.clock, worker.project_id
+    facts: list[AnyFact] = []
+    calls: dict[str, CallFact] = {}
+
+    def moment(wall: int | None) -> int:
+        return clock.now() if wall is None else clock.from_wall(wall)
+
+    for command in commands:
+        match command:
+            case session_events.RecordPrompt():
+                facts.append(
+                    PromptFact(command.session, command.ordinal, command.key, moment(command.moment), command.text,
+                               str(command.kind), project)
+                )  # fmt: skip
+            case session_events.RecordUsage():
+                tokens = command.tokens
+                facts.append(
+                    UsageFact(command.message, command.session, command.model, tokens.input, tokens.output,
+                              tokens.cache_creation, tokens.cache_read, command.key)
+                )  # fmt: skip
+            case OpenCall():
+                calls[command.tool] = opened(command, calls.get(command.tool), project, moment(command.start))
+            case CloseCall() | EndBackground():
+                known = calls.get(command.tool) or _stored_call(worker, command.tool)
+                if known is not None:
+                    calls[command.tool] = closed(command, known, moment(command.end))
+            case _:
+                continue
+    return [*facts, *calls.values()]
+
+
+def opened(command: OpenCall, known: CallFact | None, project: int, start: int) -> CallFact:
+    """The call's fact when its window begins, or begins better known than before."""
+    end, is_error = (known.end, known.is_error) if known else (0, False)
+    return CallFact(
+        command.tool, command.session, project, command.name, str(command.tool_class), start, end, is_error,
+        list(command.paths), command.prompt, command.agent, known.background if known else False,
+    )  # fmt: skip
+
+
+def closed(command: CloseCall | EndBackground, known: CallFact, end: int) -> CallFact:
+    """The call's fact when its window, or what it left running, has ended."""
+    if isinstance(command, EndBackground):
+        return msgspec.structs.replace(known, background_end=end)
+    return msgspec.structs.replace(known, end=end, is_error=command.is_error, background=command.background)
+
+
+_CALL = "id, session, project, name, owns, start, end, is_error, paths, prompt, agent, background, background_end"
+
+
+def _call_of(found: tuple[Any, ...]) -> CallFact:
+    call, session, project, name, owns, start, end, is_error, paths, prompt, agent, background, ended = found
+    return CallFact(
+        call, session, project, name, owns, start, end, bool(is_error), msgspec.msgpack.decode(paths), prompt,
+        bool(agent), bool(background), ended,
+    )  # fmt: skip
+
+
+def _stored_call(worker: ProjectWorker, call: str) -> CallFact | None:
+    found = worker.store.catalogue().db.execute(f"select {_CALL} from call where id = ?", (call,)).fetchone()
+    return None if found is None else _call_of(found)
+
+
+def _window(root: bytes, call: CallFact) -> Window:
+    paths = (relative(root, os.path.normpath(path)) for path in call.paths)
+    return Window(
+        tool=call.id,
+        session=call.session,
+        tool_class=ToolClass(call.owns),
+        start=call.start,
+        end=call.end or None,
+        paths=frozenset(path for path in paths if path is not None),
+        agent=call.agent,
+        is_error=call.is_error,
+        background_end=call.background_end or (FOREVER if call.background else None),
+    )
+
+
+def attribute_call(worker: ProjectWorker, call: str) -> None:
+    """Judge the rows of a call's window, with every call that was open beside it; what changed is recorded."""
+    found = _stored_call(worker, call)
+    if found is None or ToolClass(found.owns) is ToolClass.READ_ONLY:
+        return
+    end = max(found.end or worker.now(), found.background_end)
+    attribute_between(worker, found.start - BEFORE, end + AFTER)
+
+
+def attribute_between(worker: ProjectWorker, start: int, end: int) -> None:
+    """Judge the rows that became true between two moments."""
+    db = worker.store.catalogue().db
+    rows = db.execute(
+        "select r.seq, p.dir, p.name, r.since, r.at, r.call, r.grade from row r join path p on p.id = r.path"
+        " where r.project = ? and r.at >= ? and r.at <= ? and r.flags & 4 = 0 order by r.seq",
+        (worker.project_id, start, end),
+    ).fetchall()
+    if not rows:
+        return
+    calls = db.execute(
+        f"select {_CALL} from call where project = ? and start >= ? and start <= ?"
+        " and (end = 0 or end >= ? or background)",
+        (worker.project_id, start - _DAY, end, start),
+    ).fetchall()
+    windows = [_window(worker.root, _call_of(found)) for found in calls]
+    changes = [Change(RelPath(join_path(row[1], row[2])), row[3], row[4]) for row in rows]
+    owned = [
+        (row[0], owner.call, owner.grade)
+        for row, owner in zip(rows, attribute(changes, windows), strict=True)
+        if (owner.call, owner.grade) != (row[5], row[6])
+    ]
+    if owned:
+        worker.store.log.append([AttributionFact(worker.project_id, owned)])
+
+
+def _owns_rows(worker: ProjectWorker, call: str) -> bool:
+    found = worker.store.catalogue().db.execute("select 1 from row where call = ? limit 1", (call,)).fetchone()
+    return found is not None
+
+
+def _checkpoint(worker: ProjectWorker, command: TakeCheckpoint) -> Checkpoint | None:
+    """Place one checkpoint at its own moment, on the session's branch."""
+    if command.condition is Condition.OWNS_AND_DIFFERS and not (command.tool and _owns_rows(worker, command.tool.id)):
+        return None
+    project = worker.record()
+    catalogue = worker.store.catalogue()
+    now = worker.now()
+    moment = now if command.moment is None else min(worker.store.clock.from_wall(command.moment), now)
+    placement = "now" if command.moment is None else "timestamp"
+    cut = Cut(project.last_seq, FOREVER if command.moment is None else moment)
+    missed: list[tuple[bytes, str]] = []
+    timestamp = moment
+    if moment < project.baseline_end:
+        placement, timestamp = "baseline", moment
+        baseline = catalogue.checkpoints("project = ? and trigger = 'baseline'", (project.id,), 1)
+        if baseline:
+            cut, missed = baseline[0].cut, _before_baseline(worker, moment, baseline[0].cut)
+            timestamp = baseline[0].timestamp
+    current = catalogue.current(project.id, command.session) or catalogue.current(project.id)
+    parent = parent_on_branch(catalogue, current, timestamp)
+    late = bool(current) and parent != current
+    request = Request(
+        trigger=command.trigger,
+        session=command.session,
+        moment=cut.moment,
+        placement=placement,
+        strategy=command.strategy,
+        event_key=command.event_key,
+        message_uuid=command.message_uuid,
+        message_index=command.message_index,
+        tool=command.tool,
+        metadata=command.metadata,
+        parent=parent,
+        only_if_different=command.condition is not Condition.ALWAYS,
+        make_current=not late,
+        incomplete=missed,
+        cut=cut,
+        timestamp=timestamp,
+    )
+    made = worker.commit_checkpoint(request)
+    if made is not None and late:
+        _insert(worker, made, current)
+    return made
+
+
+def _insert(worker: ProjectWorker, made: Checkpoint, current: str) -> None:
+    """A late checkpoint goes between its parent and the one that followed it on the branch."""
+    catalogue = worker.store.catalogue()
+    child = catalogue.checkpoint(current)
+    while child is not None and child.parent != made.parent:
+        child = catalogue.checkpoint(child.parent) if child.parent else None
+    if child is not None and child.id != made.id:
+        worker.store.log.append([MarkFact(child.id, parent=made.id)])
+
+
+def _before_baseline(worker: ProjectWorker, moment: int, cut: Cut) -> list[tuple[bytes, str]]:
+    """What changed between a moment and the baseline that came after it: the baseline holds the later version."""
+    cursor = worker.store.catalogue().db.execute(
+        "select p.dir, p.name from row r join path p on p.id = r.path"
+        " where r.project = ? and r.at > ? and r.seq <= ? and r.kind != 2 limit ?",
+        (worker.project_id, moment, cut.seq, _LISTED),
+    )
+    return [(join_path(directory, name), "changed before the baseline saw it") for directory, name in cursor]
