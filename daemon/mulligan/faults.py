@@ -3,7 +3,7 @@
 Without `MULLIGAN_FAULTS` in the environment a point costs one comparison. Its value is a list of
 `name=action[@N]`, separated by commas: at the Nth pass (the first without N) of the point, the process kills itself
 (`kill`), raises OSError (`enospc`, `eio`), or waits until the file named by `MULLIGAN_FAULT_GATE` exists (`wait`).
-Every point that was hit is appended to the file named by `MULLIGAN_FAULT_LOG`, so that a test can tell a hit from a miss.
+Every point that was hit is appended to the file named by `MULLIGAN_FAULT_LOG`: a test can tell a hit from a miss.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ import msgspec
 
 from mulligan import clock
 from mulligan.descent import open_root
-from mulligan.journal.reading import Reading, read_entry, unchanged
+from mulligan.errors import MulliganError
+from mulligan.journal.reading import Reading, read_descriptor, read_entry, unchanged
 from mulligan.model import ABSENT, Entry, Flag, Kind, Row, Stat
 from mulligan.store import encoding
 from mulligan.store.catalogue import Live
@@ -107,7 +108,7 @@ class Capture:
         since, at = self._times(live, reading, arrival)
         if arrival is None:
             flags |= Flag.SCANNED
-        self._store_content(path, live, reading)
+        self._store_content(live, reading)
         self.add(Row(path, entry, since, at, flags), reading.stat)
 
     def add(self, row: Row, stat: Stat) -> None:
@@ -148,7 +149,7 @@ class Capture:
             at = max(at, live.at + 1)
         return min(since, at), at
 
-    def _store_content(self, path: bytes, live: Live | None, reading: Reading) -> None:
+    def _store_content(self, live: Live | None, reading: Reading) -> None:
         entry = reading.entry
         if entry.kind != Kind.FILE or entry.hash in self._pending:
             return
@@ -179,6 +180,22 @@ class Capture:
         self._pending[encoded.hash] = len(self._contents)
         self._contents.append(encoded)
         self._bytes += len(encoded.payload)
+
+    def store_version(self, path: bytes, fd: int | None, found: Entry) -> Entry:
+        """Store a version that a restore took out of the tree, durably; returns it as stored, or unknown with a reason.
+
+        `fd` reads a regular file from its start; other kinds are all in `found`.
+        """
+        del path
+        if fd is None:
+            return found
+        try:
+            reading = read_descriptor(fd, self._store.clock.now, self._store_block)
+            self._store_content(None, reading)
+            self.flush()
+        except (OSError, MulliganError) as error:
+            return Entry(Kind.UNKNOWN, reason=str(error))
+        return reading.entry
 
     def mark(self, path: bytes, flag: Flag) -> None:
         """Flag the queued row of a path, if there is one."""

@@ -100,14 +100,15 @@ def _read(
             raise
         return Reading(unreadable(error), looked)
     try:
-        return _read_file(file, now, store)
+        return read_descriptor(file, now, store)
     except OSError as error:
         return Reading(unreadable(error), looked)
     finally:
         os.close(file)
 
 
-def _read_file(fd: int, now: Callable[[], int], store: Callable[[bytes, bytes], None]) -> Reading:
+def read_descriptor(fd: int, now: Callable[[], int], store: Callable[[bytes, bytes], None]) -> Reading:
+    """Read an open file whole, from its start. Raises OSError."""
     before = os.fstat(fd)
     if not stat.S_ISREG(before.st_mode):  # swapped between lstat and open
         return Reading(
@@ -136,13 +137,13 @@ def _read_file(fd: int, now: Callable[[], int], store: Callable[[bytes, bytes], 
 
 
 def _read_small(fd: int, size: int) -> bytes:
-    data = os.read(fd, size + 1)
+    data = os.pread(fd, size + 1, 0)
     if len(data) == size:
         return data
     parts = [data]
     total = len(data)
     while total <= encoding.BLOCK_THRESHOLD:
-        more = os.read(fd, 1 << 20)
+        more = os.pread(fd, 1 << 20, total)
         if not more:
             break
         parts.append(more)

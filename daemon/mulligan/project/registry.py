@@ -12,6 +12,7 @@ from mulligan.config import Config
 from mulligan.errors import NotFoundError, RefusedError
 from mulligan.events import Bus
 from mulligan.journal.capture import Limits
+from mulligan.project.restoring import Restorer
 from mulligan.project.worker import ObserverFactory, ProjectWorker
 from mulligan.store.catalogue import Project
 from mulligan.store.records import ProjectFact
@@ -21,6 +22,7 @@ from mulligan.watch.scan import root_identity
 
 log = logging.getLogger(__name__)
 REMOVED, EXCLUDED = "removed", "excluded"
+_RECOVERY_SECONDS = 300.0
 
 
 def is_inside(path: bytes, directory: bytes) -> bool:
@@ -40,10 +42,12 @@ class Registry:
         self._lock = threading.RLock()
 
     def start(self) -> None:
-        """Watch every project that was watched before."""
+        """Watch every project that was watched before; returns when interrupted operations were finished."""
         for project in self._store.catalogue().projects():
             if project.state not in (REMOVED, EXCLUDED):
                 self._begin(project)
+        for worker in self.workers():
+            worker.recovered.wait(_RECOVERY_SECONDS)
 
     def stop(self) -> None:
         """End all workers."""
@@ -61,6 +65,7 @@ class Registry:
         with self._lock:
             limits = Limits(self._config().max_file_bytes)
             worker = ProjectWorker(self._store, project, self._bus, limits, self._rules, self._make_observer)
+            worker.recover = Restorer(worker).recover
             self._workers[project.path] = worker
         worker.start()
         return worker

@@ -92,6 +92,8 @@ class ProjectWorker:
         self.capture.last_seq = project.last_seq
         self.capture.on_rows = self._on_rows
         self.on_attribution: Callable[[list[Row]], None] = lambda _rows: None
+        self.recover: Callable[[], None] = lambda: None
+        self.recovered = threading.Event()
         self._next_rescan = 0
         self._must_rescan = False
 
@@ -212,8 +214,9 @@ class ProjectWorker:
         project = self.record()
         if project.state == "paused":
             self.health.state, self.health.reason = "paused", project.reason
-            return
-        self.capture_errors(lambda: self._attach(project))
+        else:
+            self.capture_errors(lambda: self._attach(project))
+        self.recovered.set()
 
     def _attach(self, project: Project) -> None:
         """Watch the root as it is now; what happened since the last look is compared and recorded."""
@@ -230,6 +233,8 @@ class ProjectWorker:
             rules = self._make_rules(self.root)
             self.reconciler = Reconciler(self.capture, self.store.catalogue, self.observer, rules, self.now)
             self.reconciler.progress = self._progress
+            self.recover()
+            self.recovered.set()
             if project.baseline_end == 0:
                 self._baseline(project, identity)
             else:

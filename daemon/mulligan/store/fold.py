@@ -336,10 +336,9 @@ def _operation(db: sqlite3.Connection, fact: records.OperationFact) -> None:
             ),
         )
         return
-    db.execute(
-        "update operation set phase = ?, outcome = ? where id = ?",
-        (fact.phase, fact.payload, fact.id),
-    )
+    db.execute("update operation set phase = ? where id = ?", (fact.phase, fact.id))
+    if fact.phase == "done":
+        db.execute("update operation set outcome = ? where id = ?", (fact.payload, fact.id))
 
 
 def _clock(db: sqlite3.Connection, fact: records.ClockFact) -> None:

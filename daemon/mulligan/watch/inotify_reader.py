@@ -66,7 +66,7 @@ class WatchdogReader:
 
     def parse(self, data: bytes) -> Iterator[RawEvent]:
         """The events of a buffer."""
-        yield from self._parse(data)  # type: ignore[misc]
+        yield from self._parse(data)
 
     def close(self) -> None:
         """Close the instance."""

@@ -1,0 +1,146 @@
+"""checkpoint.restore, operation.undo, operation.redo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mulligan.control.methods import Params, method
+from mulligan.control.objects import checkpoint_object, show_path
+from mulligan.control.scope import covers, relative_paths
+from mulligan.control.services import Call
+from mulligan.errors import RefusedError
+from mulligan.project.restoring import Restorer, Result
+from mulligan.restore.plan import Outcome, Plan, Step
+from mulligan.store.records import OperationFact
+
+
+class RestoreParams(Params, frozen=True, kw_only=True):
+    """`dry_run` gives the plan alone; anything else needs `confirmed`. No `paths` means the whole tree."""
+
+    project: str
+    id: str
+    session: str = ""
+    paths: tuple[str, ...] = ()
+    paths_b64: tuple[str, ...] = ()
+    dry_run: bool = False
+    confirmed: bool = False
+    force: bool = False
+
+
+class UndoParams(Params, frozen=True, kw_only=True):
+    """As in `restore`."""
+
+    project: str
+    session: str = ""
+    dry_run: bool = False
+    confirmed: bool = False
+    force: bool = False
+
+
+def _shown(steps: list[Step]) -> list[str]:
+    return [show_path(step.path) for step in steps]
+
+
+def plan_object(plan: Plan, outcome: Outcome | None = None) -> dict[str, Any]:
+    """The `plan` object; after the operation `kept` and `skipped` are what really was."""
+    kept = [(step.path, step.reason) for step in plan.kept] if outcome is None else outcome.kept
+    skipped = [(step.path, step.reason) for step in plan.skipped] if outcome is None else outcome.skipped
+    return {
+        "write": _shown(plan.write),
+        "delete": _shown(plan.delete),
+        "chmod": _shown(plan.chmod),
+        "mkdir": _shown(plan.mkdir),
+        "rmdir": _shown(plan.rmdir),
+        "kept": sorted({show_path(path) for path, _ in kept}),
+        "skipped": sorted({show_path(path) for path, _ in skipped}),
+        "reasons": {show_path(path): reason for path, reason in [*kept, *skipped]},
+        "exchange": plan.exchange if outcome is None else outcome.exchange,
+    }
+
+
+def outcome_fields(result: Result) -> dict[str, Any]:
+    """What every operation tells of itself."""
+    outcome = result.outcome
+    plan = plan_object(result.plan, outcome)
+    if outcome is None:
+        return {"plan": plan, "operation_id": None, "warnings": [], "pre_restore_checkpoint_id": None}
+    failed = [*outcome.skipped, *((path, "it is not what was written") for path in outcome.differs)]
+    return {
+        "plan": plan,
+        "operation_id": result.operation,
+        "pre_restore_checkpoint_id": result.before.id if result.before else None,
+        "post_restore_checkpoint_id": result.after.id if result.after else None,
+        "files_processed": len(outcome.done),
+        "verified": outcome.verified,
+        "warnings": [f"{show_path(path)}: {reason}" for path, reason in failed],
+        **({"exit_status": 3} if failed else {}),
+    }
+
+
+def refuse(plan: Plan, what: str) -> RefusedError:
+    """An operation that asks was not confirmed."""
+    return RefusedError(f"{what} was not confirmed; nothing was changed", hint="look at the plan, then give --yes",
+                        plan=plan_object(plan))  # fmt: skip
+
+
+@method("checkpoint.restore", RestoreParams)
+def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
+    """Make the working tree, or some paths of it, equal to a checkpoint."""
+    worker = call.worker(params.project)
+    names = call.names(worker)
+    session = names.session(params.session)
+    position = names.position(params.id, params.session and session)
+    paths = relative_paths(worker, params.paths, params.paths_b64)
+    restorer = Restorer(worker)
+
+    def covered(path: bytes) -> bool:
+        return covers(paths, path)
+
+    def run() -> Result:
+        if params.dry_run or not params.confirmed:
+            return Result(restorer.plan_for(position, covered, force=params.force))
+        return restorer.restore(position, covered, session, partial=bool(paths), force=params.force)
+
+    result = worker.call(run).result()
+    if not params.dry_run and not params.confirmed:
+        raise refuse(result.plan, "the restore")
+    target = position.checkpoint or result.after
+    if result.operation:
+        call.services.bus.publish("restore", project=show_path(worker.root), operation=result.operation)
+    return {
+        "checkpoint": checkpoint_object(target, worker.root) if target else None,
+        "files_processed": 0,
+        "resume": None,
+        **outcome_fields(result),
+    }
+
+
+def _take_back(call: Call, params: UndoParams, kind: str) -> dict[str, Any]:
+    worker = call.worker(params.project)
+    session = call.names(worker).session(params.session)
+    restorer = Restorer(worker)
+
+    def run() -> Result:
+        operation: OperationFact = restorer.to_undo() if kind == "undo" else restorer.to_redo()
+        if params.dry_run or not params.confirmed:
+            return Result(restorer.plan_inverse(operation, force=params.force))
+        return restorer.take_back(kind, operation, session, force=params.force)
+
+    result = worker.call(run).result()
+    if not params.dry_run and not params.confirmed:
+        raise refuse(result.plan, f"the {kind}")
+    if result.operation:
+        call.services.bus.publish(kind, project=show_path(worker.root), operation=result.operation)
+    return {"conflicts": [], **outcome_fields(result)}
+
+
+@method("operation.undo", UndoParams)
+def undo(call: Call, params: UndoParams) -> dict[str, Any]:
+    """Take the last restore or redo back."""
+    return _take_back(call, params, "undo")
+
+
+@method("operation.redo", UndoParams)
+def redo(call: Call, params: UndoParams) -> dict[str, Any]:
+    """Take the last undo back."""
+    return _take_back(call, params, "redo")

@@ -1,0 +1,267 @@
+"""Restoring a project to a position, undoing and redoing that, and finishing what a crash interrupted.
+
+Runs in the project's worker thread. What an operation did becomes rows of the journal in the batch that says "done", so
+that an operation is undone by the inverse of its own rows, path by path, by compare-and-swap.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from mulligan.errors import NotFoundError
+from mulligan.faults import point
+from mulligan.model import Checkpoint, Cut, Kind, Row, Stat
+from mulligan.project.checkpoints import Request
+from mulligan.project.naming import Position
+from mulligan.project.worker import ProjectWorker
+from mulligan.restore.apply import apply
+from mulligan.restore.plan import Change, Outcome, Plan, Step, ancestors, make_plan, same
+from mulligan.restore.recovery import recover
+from mulligan.store.records import AnyFact, CurrentFact, OperationFact, RowsFact
+
+_DONE, _ROLLED_BACK = "done", "rolled_back"
+
+
+@dataclass(slots=True)
+class Result:
+    """What a restore, undo or redo came to; before it is confirmed only the plan."""
+
+    plan: Plan
+    operation: str = ""
+    outcome: Outcome | None = None
+    before: Checkpoint | None = None
+    after: Checkpoint | None = None
+
+
+class Restorer:
+    """The operations of one project."""
+
+    def __init__(self, worker: ProjectWorker) -> None:
+        self._worker, self._store = worker, worker.store
+
+    def plan_for(self, position: Position, covers: Callable[[bytes], bool], *, force: bool = False) -> Plan:
+        """What it takes to get to a position, for the paths that are covered; everything is captured before."""
+        self._worker.sync()
+        catalogue, project = self._store.catalogue(), self._worker.record()
+        found = list(catalogue.differences(project.id, position.cut, Cut(project.last_seq)))
+        chosen = {path for path, _, _ in found if covers(path)}
+        needed = {above for path in chosen for above in ancestors(path)}
+        changes = []
+        for path, target, live in found:
+            if path in chosen or (path in needed and target.kind == Kind.DIR):
+                known = catalogue.live(project.id, path)
+                changes.append(Change(path, target, live, known.stat if known else None))
+        return make_plan(changes, force=force)
+
+    def restore(
+        self, position: Position, covers: Callable[[bytes], bool], session: str, *, partial: bool, force: bool
+    ) -> Result:
+        """Take the way back, then make the disk equal to the position. Raises what `apply` raises, with nothing done."""
+        plan = self.plan_for(position, covers, force=force)
+        before = self._way_back(f"before restore of {position.label}", session)
+        operation = self._begin("restore", position.checkpoint.id if position.checkpoint else "", before.id)
+        outcome = self._apply(operation, plan, force=force)
+        after = self._conclude(operation, outcome, position, session, partial=partial)
+        return Result(plan, operation.id, outcome, before, after)
+
+    # undo and redo
+
+    def plan_inverse(self, operation: OperationFact, *, force: bool = False) -> Plan:
+        """What takes an operation back: paths that changed since are skipped, or taken too with `force`."""
+        self._worker.sync()
+        outcome = msgspec.msgpack.decode(operation.payload, type=Outcome)
+        catalogue, project = self._store.catalogue(), self._worker.project_id
+        changes, skipped = [], []
+        for done in outcome.done:
+            live = catalogue.live(project, done.path)
+            entry = live.entry if live else done.after
+            if force or same(entry, done.after):
+                changes.append(Change(done.path, done.before, entry, live.stat if live else None))
+            elif not same(entry, done.before):
+                skipped.append(Step(done.path, done.after, done.before, None, "changed since"))
+        plan = make_plan(changes, force=force)
+        return msgspec.structs.replace(plan, skipped=plan.skipped + skipped)
+
+    def take_back(self, kind: str, operation: OperationFact, session: str, *, force: bool) -> Result:
+        """Undo (or redo, by undoing the undo) an operation."""
+        plan = self.plan_inverse(operation, force=force)
+        before = self._way_back(f"before {kind}", session)
+        mine = self._begin(kind, operation.before, before.id, undoes=operation.id)
+        outcome = self._apply(mine, plan, force=force)
+        target = self._store.catalogue().checkpoint(operation.before)
+        position = Position(target.cut, target, str(target.ordinal)) if target else None
+        after = self._conclude(mine, outcome, position, session, partial=False)
+        return Result(plan, mine.id, outcome, before, after)
+
+    def to_undo(self) -> OperationFact:
+        """The operation that `undo` takes back. Raises NotFoundError."""
+        done, _ = self._stacks()
+        if not done:
+            raise NotFoundError("there is nothing to undo", hint="mulligan list shows where you can go back to")
+        return done[-1]
+
+    def to_redo(self) -> OperationFact:
+        """The undo that `redo` takes back. Raises NotFoundError."""
+        _, undone = self._stacks()
+        if not undone:
+            raise NotFoundError("there is nothing to redo", hint="only an undo can be redone")
+        return undone[-1]
+
+    def _stacks(self) -> tuple[list[OperationFact], list[OperationFact]]:
+        done: list[OperationFact] = []
+        undone: list[OperationFact] = []
+        for operation in self._operations(_DONE):
+            if operation.kind == "undo":
+                done = [known for known in done if known.id != operation.undoes]
+                undone.append(operation)
+            elif operation.kind == "redo":
+                undone = [known for known in undone if known.id != operation.undoes]
+                done.append(operation)
+            else:
+                done.append(operation)
+                undone = []
+        return done, undone
+
+    def _operations(self, *phases: str) -> list[OperationFact]:
+        marks = ", ".join("?" for _ in phases)
+        cursor = self._store.catalogue().db.execute(
+            "select id, project, kind, phase, time, target, before, case phase when 'done' then outcome else plan end,"
+            f" undoes from operation where project = ? and phase in ({marks}) order by number",
+            (self._worker.project_id, *phases),
+        )
+        return [OperationFact(*found) for found in cursor]
+
+    # the steps
+
+    def _way_back(self, description: str, session: str) -> Checkpoint:
+        """The pre-restore checkpoint: always taken, on the project's branch, not current."""
+        current = self._store.catalogue().current(self._worker.project_id)
+        request = Request("pre_restore", session, description, parent=current, make_current=False)
+        made = self._worker.commit_checkpoint(request)
+        assert made is not None
+        return made
+
+    def _begin(self, kind: str, target: str, before: str, undoes: str = "") -> OperationFact:
+        return OperationFact(
+            f"op{secrets.token_hex(8)}", self._worker.project_id, kind, "begin", self._worker.now(), target, before,
+            b"", undoes,
+        )  # fmt: skip
+
+    def _apply(self, operation: OperationFact, plan: Plan, *, force: bool) -> Outcome:
+        worker, project = self._worker, self._worker.record()
+        try:
+            return apply(
+                worker.root,
+                plan,
+                self._store.contents,
+                operation=operation.id,
+                staging=os.fsencode(self._store.staging),
+                log=_Steps(worker, operation),
+                capture=worker.capture.store_version,
+                force=force,
+                identity=(project.dev, project.ino),
+                now=worker.now,
+            )
+        except BaseException:
+            self._store.log.append([msgspec.structs.replace(operation, phase=_ROLLED_BACK)])
+            raise
+
+    def _rows(self, outcome: Outcome) -> list[AnyFact]:
+        """The rows of what was done; versions that were captured on the way come before them."""
+        now = self._worker.now()
+        catalogue, project = self._store.catalogue(), self._worker.project_id
+        rows, stats = [], []
+        for path, entry in outcome.captured:
+            rows.append(Row(path, entry, now, now))
+            stats.append(Stat(seen=now))
+        for done in outcome.done:
+            live = catalogue.live(project, done.path)
+            if (
+                live is not None
+                and live.entry == done.after
+                and not any(path == done.path for path, _ in outcome.captured)
+            ):
+                continue
+            rows.append(Row(done.path, done.after, now, max(now, live.at + 1 if live else 0)))
+            stats.append(done.stat or Stat(seen=now))
+        return [RowsFact(project, rows, stats)] if rows else []
+
+    def _conclude(
+        self, operation: OperationFact, outcome: Outcome, position: Position | None, session: str, *, partial: bool
+    ) -> Checkpoint | None:
+        """Say "done" with the rows, in one batch; a partial result gets a checkpoint of its own."""
+        worker = self._worker
+        target = position.checkpoint if position else None
+        done = msgspec.structs.replace(operation, phase=_DONE, payload=msgspec.msgpack.encode(outcome))
+        facts: list[AnyFact] = [*self._rows(outcome), done]
+        whole = target is not None and outcome.complete and not partial
+        if whole and target is not None:
+            facts += current_facts(worker, target, session)
+        point("restore.before_done_commit")
+        self._store.log.append(facts)
+        point("restore.done")
+        self._look_again(outcome)
+        if whole:
+            return None
+        parent = target.id if target else ""
+        description = f"after {operation.kind}" + (f" of {position.label}" if position else "")
+        request = Request("post_restore", session, description, parent=parent)
+        return worker.checkpoint(request)
+
+    def _look_again(self, outcome: Outcome) -> None:
+        """Paths that are not as planned are for the journal to find out."""
+        worker = self._worker
+        if worker.reconciler is not None:
+            worker.reconciler.soil([*outcome.differs, *(path for path, _ in outcome.skipped)])
+        worker.sync()
+
+    def recover(self) -> None:
+        """Finish or roll back what a crash interrupted, and record the result. Raises MulliganError to try again."""
+        for operation in self._operations("begin", "staged"):
+            plan = msgspec.msgpack.decode(operation.payload, type=Plan)
+            outcome = recover(
+                self._worker.root,
+                plan,
+                self._store.contents,
+                operation=operation.id,
+                staging=os.fsencode(self._store.staging),
+                staged=operation.phase == "staged",
+                capture=self._worker.capture.store_version,
+                now=self._worker.now,
+            )
+            if outcome.rolled_back:
+                self._store.log.append([msgspec.structs.replace(operation, phase=_ROLLED_BACK)])
+                continue
+            done = msgspec.structs.replace(operation, phase=_DONE, payload=msgspec.msgpack.encode(outcome))
+            facts: list[AnyFact] = [*self._rows(outcome), done]
+            target = self._store.catalogue().checkpoint(operation.target)
+            if target is not None and outcome.complete:
+                facts += current_facts(self._worker, target, target.session)
+            self._store.log.append(facts)
+
+
+class _Steps:
+    """The records of one operation, for `apply`."""
+
+    def __init__(self, worker: ProjectWorker, operation: OperationFact) -> None:
+        self._worker, self._operation = worker, operation
+
+    def begin(self, plan: Plan) -> None:
+        """The plan is durable before anything is prepared."""
+        payload = msgspec.msgpack.encode(plan)
+        self._worker.store.log.append([msgspec.structs.replace(self._operation, payload=payload)])
+
+    def staged(self) -> None:
+        """From here on the plan is carried out."""
+        self._worker.store.log.append([msgspec.structs.replace(self._operation, phase="staged")])
+
+
+def current_facts(worker: ProjectWorker, target: Checkpoint, session: str) -> list[AnyFact]:
+    """The target becomes current: for the project, for its own session, and for the session that is at work."""
+    sessions: Iterable[str] = {"", target.session, session}
+    return [CurrentFact(worker.project_id, name, target.id) for name in sorted(sessions)]
