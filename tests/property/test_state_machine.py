@@ -1,7 +1,8 @@
 """Random lives of a project, through the socket of a real daemon, against a model in memory.
 
-`STATE_MACHINE_STEPS` says how many steps are made (2,000 without it). Every example ends with a restart, clean or by
-kill −9, after which every checkpoint is looked at again.
+`STATE_MACHINE_STEPS` says how many steps are made (2,000 without it); with `STATE_MACHINE_SHRINK=1` a failure is made
+small, which takes minutes. Every example ends with a restart, clean or by kill −9, after which every checkpoint is
+looked at again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hypothesis import HealthCheck, note, settings
+import pytest
+from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -35,6 +37,7 @@ from support.trees import assert_tree
 
 STEPS = int(os.environ.get("STATE_MACHINE_STEPS", "2000"))
 STEPS_PER_EXAMPLE = 70
+SHRINK = bool(os.environ.get("STATE_MACHINE_SHRINK"))
 #: A moment and the changes around it are this far apart: coarse clocks of file systems tick every 4 ms.
 APART_SECONDS = 0.02
 
@@ -210,7 +213,7 @@ class ProjectLife(RuleBasedStateMachine):
             "timestamp": to_rfc3339(when),
         }
         self.daemon.call("message.track", session=self.session, project=self.root, line=json.dumps(line))
-        made = self.daemon.until(lambda: self._of_line(identity), what="the prompt's checkpoint is not there")
+        made = self.daemon.until(lambda: self._of_line(identity), 5, "the prompt's checkpoint is not there")
         assert (made["trigger"], made["placement"]) == ("prompt", "timestamp")
         assert made["complete"], made["incomplete_paths"]
         self.model.checkpoints[made["id"]] = tree
@@ -296,6 +299,7 @@ def _utf8(path: bytes) -> bool:
     return True
 
 
+@pytest.mark.timeout(900)
 def test_any_life_of_a_project(daemon: DaemonFixture) -> None:
     ProjectLife.daemon = daemon
     ProjectLife.counts.clear()
@@ -307,6 +311,7 @@ def test_any_life_of_a_project(daemon: DaemonFixture) -> None:
             stateful_step_count=STEPS_PER_EXAMPLE,
             deadline=None,
             print_blob=True,
+            phases=tuple(Phase) if SHRINK else (Phase.explicit, Phase.reuse, Phase.generate),
             suppress_health_check=list(HealthCheck),
         ),
     )

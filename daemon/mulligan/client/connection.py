@@ -83,7 +83,9 @@ def error_of(error: JsonObject, method: str) -> MulliganError:
     rest = {key: value for key, value in data.items() if key not in {"code", "hint", "message", "exit_status"}}
     hint = str(data.get("hint") or "")
     if number == METHOD_NOT_FOUND:
-        return MulliganError(f"the daemon does not know {method}", hint="mulligan restart, if it is an older one", **rest)
+        return MulliganError(
+            f"the daemon does not know {method}", hint="mulligan restart, if it is an older one", **rest
+        )
     if number == INVALID_PARAMS:
         return UsageError(message, hint=hint, **rest)
     if number == INTERNAL_ERROR:

@@ -63,7 +63,7 @@ def text() -> str:
         "",
         "examples:",
         "  mulligan status                     is this directory protected?",
-        "  mulligan restore 10m                back to where the files were ten minutes ago",
+        "  mulligan restore 10m                files as they were ten minutes ago",
     ]
     for group, commands in GROUPS.items():
         lines += ["", f"{group}:"]

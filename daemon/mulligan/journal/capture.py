@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import msgspec
@@ -16,15 +17,19 @@ from mulligan import clock
 from mulligan.descent import open_root
 from mulligan.errors import MulliganError
 from mulligan.journal.reading import Reading, read_descriptor, read_entry, unchanged
+from mulligan.journal.reading_child import Setup
 from mulligan.model import ABSENT, Entry, Flag, Kind, Row, Stat
 from mulligan.store import encoding
 from mulligan.store.catalogue import Live
+from mulligan.store.log import Placed, Receipt
 from mulligan.store.records import AnyFact, RowsFact, StatsFact
 from mulligan.store.store import Store
 
 #: An event this much later than the change it tells of stands for the change's own time.
 _LATE = 10 * clock.MILLISECOND
 _ROWS_LIMIT, _BYTES_LIMIT = 1000, 4 << 20
+#: Batches of a scan that may be on their way to the disk while it goes on; a path is looked at once in a scan.
+_BATCHES_AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +58,11 @@ class Capture:
         self._rows: list[Row] = []
         self._stats: list[Stat] = []
         self._touched: list[tuple[bytes, Stat]] = []
-        self._contents: list[encoding.Encoded] = []
+        self._contents: list[encoding.Encoded | Placed] = []
         self._pending: dict[bytes, int] = {}
         self._row_index: dict[bytes, int] = {}
         self._bytes = 0
+        self._under_way: list[tuple[Future[Receipt], list[Row]]] = []
         self._root_fd = -1
         self.quiet_since = 0
         self.torn: set[bytes] = set()
@@ -80,9 +86,14 @@ class Capture:
         """The open root."""
         return self._root_fd
 
+    def child_setup(self) -> Setup:
+        """What a reading child has to know."""
+        store = self._store
+        return Setup(self.root, store.pool, store.catalogue_path, self._limits.max_file_bytes, store.clock.correction)
+
     def path(self, path: bytes, arrival: Arrival | None, flags: int = 0) -> Entry:
         """Look at one path; `arrival` is None if a scan found it. Returns what stands there."""
-        if path in self._row_index:
+        if path in self._row_index or self._under_way:
             self.flush()  # its last row must be known before the next is judged
         live = self._store.catalogue().live(self.project, path)
         reading = read_entry(self._root_fd, path, self._store.clock.now, self._limits.max_file_bytes, self._store_block)
@@ -117,7 +128,9 @@ class Capture:
         self._rows.append(row)
         self._stats.append(stat)
         if len(self._rows) >= _ROWS_LIMIT or self._bytes >= _BYTES_LIMIT:
-            self.flush()
+            self._submit()
+            while len(self._under_way) > _BATCHES_AHEAD:
+                self._acknowledge(self._under_way.pop(0))
 
     def absent(self, live: Live, arrival: Arrival | None, flags: int = 0) -> None:
         """A known path is seen to be missing."""
@@ -151,6 +164,9 @@ class Capture:
 
     def _store_content(self, live: Live | None, reading: Reading) -> None:
         entry = reading.entry
+        if reading.placed is not None:
+            self._contents += reading.placed
+            return
         if entry.kind != Kind.FILE or entry.hash in self._pending:
             return
         if self._store.catalogue().place(entry.hash) is not None:
@@ -174,7 +190,7 @@ class Capture:
             return
         self._queue(encoding.encode(block, digest))
         if self._bytes >= _BYTES_LIMIT:
-            self.flush()
+            self._submit()
 
     def _queue(self, encoded: encoding.Encoded) -> None:
         self._pending[encoded.hash] = len(self._contents)
@@ -206,6 +222,11 @@ class Capture:
 
     def flush(self) -> None:
         """Commit what is queued; when this returns it is durable. Raises StoreFullError, ReadOnlyError, OSError."""
+        self._submit()
+        while self._under_way:
+            self._acknowledge(self._under_way.pop(0))
+
+    def _submit(self) -> None:
         facts: list[AnyFact] = []
         rows = self._rows
         if rows:
@@ -215,15 +236,17 @@ class Capture:
         contents = self._contents
         self._rows, self._stats, self._touched, self._contents = [], [], [], []
         self._pending, self._row_index, self._bytes = {}, {}, 0
-        if not facts and not contents:
-            return
-        receipt = self._store.log.append(facts, contents)
+        if facts or contents:
+            self._under_way.append((self._store.log.submit(facts, contents), rows))
+
+    def _acknowledge(self, batch: tuple[Future[Receipt], list[Row]]) -> None:
+        future, rows = batch
+        receipt = future.result()
         if rows:
             self.captured += len(rows)
             self.last_seq = receipt.first_seq + len(rows) - 1
-            self.on_rows(
-                [msgspec.structs.replace(row, seq=receipt.first_seq + index) for index, row in enumerate(rows)]
-            )
+            numbered = [msgspec.structs.replace(row, seq=receipt.first_seq + n) for n, row in enumerate(rows)]
+            self.on_rows(numbered)
 
 
 def needs_reading(live: Live | None, stat: Stat) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from mulligan.descent import parent_of
 from mulligan.model import ABSENT, Entry, Kind, Stat
 from mulligan.store import encoding
+from mulligan.store.log import Placed
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SPECIAL = {stat.S_IFSOCK: "socket", stat.S_IFIFO: "fifo", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
@@ -20,13 +21,18 @@ _ENDLESS_GROWTH = 64  # blocks behind the size of fstat after which a growing fi
 
 @dataclass(slots=True)
 class Reading:
-    """An entry as it was read. `data` are a small file's bytes, `blocks` a large one's hashes; `torn`: it moved on."""
+    """An entry as it was read.
+
+    `data` are a small file's bytes, `blocks` a large one's hashes; a child that has stored them already says where in
+    `placed`. `torn`: the file changed meanwhile.
+    """
 
     entry: Entry
     stat: Stat
     data: bytes | None = None
     blocks: list[bytes] | None = None
     torn: bool = False
+    placed: list[Placed] | None = None
 
 
 def stat_of(found: os.stat_result, seen: int) -> Stat:
@@ -62,12 +68,27 @@ def read_entry(
     seen = now()
     try:
         with parent_of(root_fd, path) as (fd, name):
-            found = os.lstat(name, dir_fd=fd)
-            return _read(fd, name, found, now, limit, store_block)
+            return read_named(fd, name, now, limit, store_block)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            return Reading(ABSENT, Stat(seen=seen))
-        return Reading(unreadable(error), Stat(seen=seen))
+        return vanished(error, seen)
+
+
+def read_named(
+    fd: int, name: bytes, now: Callable[[], int], limit: int, store_block: Callable[[bytes, bytes], None]
+) -> Reading:
+    """As `read_entry`, for a name in an open directory."""
+    seen = now()
+    try:
+        return _read(fd, name, os.lstat(name, dir_fd=fd), now, limit, store_block)
+    except OSError as error:
+        return vanished(error, seen)
+
+
+def vanished(error: OSError, seen: int) -> Reading:
+    """What an error on the way to an entry means: nothing is there, or it cannot be read."""
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        return Reading(ABSENT, Stat(seen=seen))
+    return Reading(unreadable(error), Stat(seen=seen))
 
 
 def unreadable(error: OSError) -> Entry:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mulligan import clock
+from mulligan.journal.bulk import BulkReading
 from mulligan.journal.capture import Arrival, Capture, needs_reading
 from mulligan.journal.reading import unreadable
 from mulligan.model import Entry, Flag, Kind, RelPath, Row, Stat
@@ -59,6 +60,7 @@ class Reconciler:
         self._dirty: dict[bytes, _Dirty] = {}
         self._directories: dict[bytes, int] = {}
         self._pace: dict[bytes, _Pace] = {}
+        self._bulk: BulkReading | None = None
         self.unwatched = 0
         self.progress: Callable[[int], None] = lambda _done: None
 
@@ -204,7 +206,11 @@ class Reconciler:
         if is_client_temporary(item.path.rpartition(b"/")[2]) and live is None:
             now = self._now()
             self._dirty.setdefault(item.path, _Dirty(now, now, True))
-        elif needs_reading(live, item.stat):
+        elif not needs_reading(live, item.stat):
+            return
+        elif self._bulk is not None and item.kind == Kind.FILE:
+            self._bulk.read(item.path, live, first)
+        else:
             self._capture.path(item.path, arrival, first)
 
     def _not_found(self, live: Live, arrival: Arrival | None, flags: int) -> None:
@@ -249,7 +255,13 @@ class Reconciler:
         self.directory(directory, None, deep=True, flags=Flag.FROM_UNKNOWN)
 
     def everything(self, flags: int = 0) -> None:
-        """Compare the whole tree with the journal, both ways, and commit."""
-        self.directory(b"", None, deep=True, flags=flags)
+        """Compare the whole tree with the journal, both ways, and commit. Many files are read by child processes."""
+        self._bulk = BulkReading(self._capture)
+        try:
+            self.directory(b"", None, deep=True, flags=flags)
+            self._bulk.finish()
+        finally:
+            self._bulk.close()
+            self._bulk = None
         self._prove()
         self._capture.flush()

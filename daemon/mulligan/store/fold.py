@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from mulligan.model import Checkpoint, Entry, Flag, Kind, Row, Stat
+from mulligan.model import Checkpoint, Entry, Flag, Kind, Row
 from mulligan.store import records
 
 _MODULUS = 1 << 256
@@ -21,17 +21,28 @@ ZERO_DIGEST = b"\0" * 32
 _THERE = (Kind.FILE, Kind.DIR, Kind.LINK)
 
 
+_PREFIX = b"mulligan-entry-1"
+_PREFIX_LENGTH, _KIND_LENGTH, _MODE_LENGTH = (
+    len(_PREFIX).to_bytes(8, "big"),
+    (1).to_bytes(8, "big"),
+    (2).to_bytes(8, "big"),
+)
+
+
 def entry_digest(path: bytes, entry: Entry) -> int:
-    """The summand of one entry; 0 for what is not there."""
-    if not entry.there:
+    """The summand of one entry; 0 for what is not there.
+
+    SHA-256 over prefix, path, kind (1 byte), mode (2 bytes) and hash or link target, each behind its length (8 bytes).
+    """
+    kind = entry.kind
+    if kind not in _THERE:
         return 0
-    last = entry.hash if entry.kind == Kind.FILE else entry.target
-    state = hashlib.sha256()
-    kind, mode = entry.kind.to_bytes(1, "big"), entry.mode.to_bytes(2, "big")
-    for part in (b"mulligan-entry-1", path, kind, mode, last):
-        state.update(len(part).to_bytes(8, "big"))
-        state.update(part)
-    return int.from_bytes(state.digest(), "big")
+    last = entry.hash if kind == Kind.FILE else entry.target
+    data = b"".join((
+        _PREFIX_LENGTH, _PREFIX, len(path).to_bytes(8, "big"), path, _KIND_LENGTH, kind.to_bytes(1, "big"),
+        _MODE_LENGTH, entry.mode.to_bytes(2, "big"), len(last).to_bytes(8, "big"), last,
+    ))  # fmt: skip
+    return int.from_bytes(hashlib.sha256(data).digest(), "big")
 
 
 def add_digest(digest: bytes, difference: int) -> bytes:
@@ -109,38 +120,19 @@ class _Totals:
 
 def _rows(db: sqlite3.Connection, fact: records.RowsFact) -> None:
     totals = _Totals()
+    paths = _Paths(db, fact)
     numbered: list[tuple[Any, ...]] = []
-    latest: dict[bytes, int] = {}
-    for index, (row, stat) in enumerate(zip(fact.rows, fact.stats, strict=True)):
-        seq = fact.first_seq + index
-        path_id = latest.get(row.path)
-        old = _live(db, fact.project, row.path)
+    for seq, (row, stat) in enumerate(zip(fact.rows, fact.stats, strict=True), fact.first_seq):
+        old = paths.live(row.path)
         if old is not None:
-            path_id = old[0]
-            totals.count(row.path, old[1], -1)
-        totals.count(row.path, row.entry, 1)
-        path_id = _set_live(db, fact.project, path_id, row, seq, stat)
-        latest[row.path] = path_id
+            totals.count(row.path, old, -1)
         entry = row.entry
-        numbered.append(
-            (
-                seq,
-                fact.project,
-                path_id,
-                entry.kind,
-                entry.mode,
-                entry.size,
-                entry.hash,
-                entry.target,
-                entry.reason,
-                row.since,
-                row.at,
-                row.flags,
-                row.call,
-                row.grade,
-            )
-        )
-    db.executemany("insert into row values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", numbered)
+        totals.count(row.path, entry, 1)
+        values = (entry.kind, entry.mode, entry.size, entry.hash, entry.target, entry.reason)
+        path_id = paths.put(row, (seq, *values, row.flags, row.since, row.at, *_astuple(stat)))
+        numbered.append((seq, fact.project, path_id, *values, row.since, row.at, row.flags, row.call, row.grade))
+    paths.write()
+    db.executemany(f"insert into row values ({_marks(14)})", numbered)
     (digest,) = db.execute("select digest from project where id = ?", (fact.project,)).fetchone()
     last_seq = fact.first_seq + len(fact.rows) - 1
     db.execute(
@@ -160,45 +152,75 @@ def _rows(db: sqlite3.Connection, fact: records.RowsFact) -> None:
     db.execute("insert or replace into meta values ('seq', ?)", (last_seq,))
 
 
-def _live(db: sqlite3.Connection, project: int, path: bytes) -> tuple[int, Entry] | None:
-    found = db.execute(
-        "select id, kind, mode, size, hash, target, reason from path where project = ? and dir = ? and name = ?",
-        (project, *split_path(path)),
-    ).fetchone()
-    return None if found is None else (found[0], Entry(Kind(found[1]), *found[2:]))
+_astuple = msgspec.structs.astuple
 
 
-def _set_live(db: sqlite3.Connection, project: int, path_id: int | None, row: Row, seq: int, stat: Stat) -> int:
-    entry = row.entry
-    values = (
-        seq,
-        entry.kind,
-        entry.mode,
-        entry.size,
-        entry.hash,
-        entry.target,
-        entry.reason,
-        row.flags,
-        row.since,
-        row.at,
-        *msgspec.structs.astuple(stat),
-    )
-    if path_id is None:
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+class _Paths:
+    """The live entries of one batch's paths, looked up before and written after all of its rows.
+
+    Rows of a scan come by directories, so whole directories are looked up; single rows are looked up alone, because a
+    directory may be huge.
+    """
+
+    def __init__(self, db: sqlite3.Connection, fact: records.RowsFact) -> None:
+        self._db, self._project = db, fact.project
+        self._found: dict[bytes, tuple[int, Entry]] = {}
+        self._listed: set[bytes] = set()
+        self._new: dict[bytes, tuple[Any, ...]] = {}
+        self._changed: dict[bytes, tuple[Any, ...]] = {}
+        self._by_directory = len(fact.rows) > 1 and bool(fact.rows[0].flags & Flag.FROM_UNKNOWN)
+        (last,) = db.execute("select coalesce(max(id), 0) from path").fetchone()
+        self._next: int = last + 1
+
+    def live(self, path: bytes) -> Entry | None:
+        """What stood at a path until now."""
+        known = self._found.get(path)
+        if known is None and path not in self._new:
+            known = self._look_up(path)
+        return known[1] if known else None
+
+    def _look_up(self, path: bytes) -> tuple[int, Entry] | None:
+        directory, name = split_path(path)
+        query = "select id, kind, mode, size, hash, target, reason, name from path where project = ? and dir = ?"
+        if not self._by_directory:
+            cursor = self._db.execute(f"{query} and name = ?", (self._project, directory, name))
+        elif directory not in self._listed:
+            self._listed.add(directory)
+            cursor = self._db.execute(query, (self._project, directory))
+        else:
+            return None
+        prefix = directory + b"/" if directory else b""
+        for number, kind, mode, size, digest, target, reason, found in cursor:
+            self._found[prefix + found] = (number, Entry(Kind(kind), mode, size, digest, target, reason))
+        return self._found.get(path)
+
+    def put(self, row: Row, values: tuple[Any, ...]) -> int:
+        """Set what stands at a path; returns the path's id."""
+        known = self._found.get(row.path)
+        if known is not None:
+            self._changed[row.path] = (*values, known[0])
+            self._found[row.path] = (known[0], row.entry)
+            return known[0]
+        number: int = self._next
+        self._next += 1
         born_unknown = int(bool(row.flags & Flag.FROM_UNKNOWN))
-        cursor = db.execute(
-            "insert into path (project, dir, name, seq, kind, mode, size, hash, target, reason, flags, since, at,"
-            " dev, ino, stat_size, stat_mode, mtime, ctime, seen, born_unknown)"
-            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (project, *split_path(row.path), *values, born_unknown),
+        self._new[row.path] = (number, self._project, *split_path(row.path), *values, born_unknown)
+        self._found[row.path] = (number, row.entry)
+        return number
+
+    def write(self) -> None:
+        """Write all paths."""
+        self._db.executemany(f"insert into path values ({_marks(22)})", self._new.values())
+        self._db.executemany(
+            "update path set seq = ?, kind = ?, mode = ?, size = ?, hash = ?, target = ?, reason = ?, flags = ?,"
+            " since = ?, at = ?, dev = ?, ino = ?, stat_size = ?, stat_mode = ?, mtime = ?, ctime = ?, seen = ?"
+            " where id = ?",
+            self._changed.values(),
         )
-        assert cursor.lastrowid is not None
-        return cursor.lastrowid
-    db.execute(
-        "update path set seq = ?, kind = ?, mode = ?, size = ?, hash = ?, target = ?, reason = ?, flags = ?, since = ?,"
-        " at = ?, dev = ?, ino = ?, stat_size = ?, stat_mode = ?, mtime = ?, ctime = ?, seen = ? where id = ?",
-        (*values, path_id),
-    )
-    return path_id
 
 
 def _stats(db: sqlite3.Connection, fact: records.StatsFact) -> None:

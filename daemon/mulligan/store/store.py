@@ -40,8 +40,8 @@ class Store:
         self.staging = os.path.join(self.directory, "staging")
         for path in (self.pool, self.staging):
             make_private_directory(path)
-        self._catalogue_path = os.path.join(self.directory, "catalogue.db")
-        connection = open_catalogue(self._catalogue_path)
+        self.catalogue_path = os.path.join(self.directory, "catalogue.db")
+        connection = open_catalogue(self.catalogue_path)
         self.replayed = replay(self.pool, connection, os.path.join(self.directory, "quarantine"))
         self._local = threading.local()
         self._readers: list[Catalogue] = []
@@ -90,7 +90,7 @@ class Store:
         """The calling thread's read connection."""
         found: Catalogue | None = getattr(self._local, "catalogue", None)
         if found is None:
-            found = Catalogue(connect(self._catalogue_path))
+            found = Catalogue(connect(self.catalogue_path))
             self._local.catalogue = found
             with self._readers_lock:
                 self._readers.append(found)

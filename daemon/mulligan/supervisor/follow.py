@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 _TICK_SECONDS, _IDLE_SECONDS = 1.0, 5.0
 #: Jobs of one project that may wait before its files are left unread for a while.
 _BACKLOG = 64
+#: Lines that cannot be executed because of a fault of ours are passed over after so many attempts, said in the log.
+_ATTEMPTS = 3
 #: A session without lines for so long leaves memory; the catalogue has what it knew.
 _FORGET = 3600 * NANOSECONDS
 
@@ -87,6 +89,7 @@ class Follower:
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="transcripts", daemon=True)
+        self._failures: dict[str, int] = {}
         self._clients: dict[str, str] = {}
         self._next_clients = 0
         self.counts = Counts()
@@ -283,7 +286,11 @@ class Follower:
             try:
                 if known.broken:  # what came before failed and comes again: this comes behind it
                     return
-                execute(worker, commands)
+                if self._failures.get(path, 0) < _ATTEMPTS:
+                    execute(worker, commands)
+                else:
+                    log.error("transcript %s: a part was passed over after %d failures", path, _ATTEMPTS)
+                self._failures.pop(path, None)
                 self._store.log.append(facts)
                 self._unwritten.difference_update(keys)
             finally:
@@ -299,6 +306,7 @@ class Follower:
         if error is None:
             return
         known.broken = True
+        self._failures[path] = self._failures.get(path, 0) + (not isinstance(error, MulliganError | OSError))
         self._requests.put(lambda: self._start_over(known))
         self.counts.count("could not be executed")
         if isinstance(error, MulliganError | OSError):

@@ -13,6 +13,7 @@ class IgnoreRules:
     def is_ignore_file(s, p: bytes) -> bool:
         return False
 
+    def force(s, p: bytes) -> None: ...
     def reload(s, p: bytes) -> None: ...
 
 

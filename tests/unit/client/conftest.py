@@ -24,6 +24,7 @@ class Daemon:
         self.answers: dict[str, Answer] = {}
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.before: list[dict[str, Any]] = []
+        self.after: list[dict[str, Any]] = []
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
         self._listener.listen()
@@ -72,7 +73,7 @@ class Daemon:
                     return
                 name, value = reply if isinstance(reply, tuple) else ("result", reply)
                 whole = {"jsonrpc": "2.0", "id": request["id"], name: value}
-                messages = [*self.before, whole]
+                messages = [*self.before, whole, *self.after]
                 try:
                     for message in messages:
                         stream.sendall(json.dumps(message).encode() + b"\n")

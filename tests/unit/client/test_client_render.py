@@ -130,11 +130,16 @@ def test_a_patch_on_a_terminal_is_coloured_and_harmless() -> None:
 
 
 def test_a_plan_names_the_first_paths_and_counts_the_rest() -> None:
-    plan = {"write": [f"src/file{number}.py" for number in range(20)], "delete": ["x"], "kept": ["data/"]}
+    plan = {
+        "write": [f"src/file{number}.py" for number in range(20)],
+        "delete": ["x"],
+        "kept": ["data/"],
+        "reasons": {"data/": "not seen then"},
+    }
     assert plan_lines(plan, 60, PLAIN) == [
         "  write    20  src/file0.py src/file1.py src/file2.py +17",
         "  delete    1  x",
-        "  kept      1  unknown then, left alone: data/",
+        "  kept      1  not seen then: data/",
     ]
     assert plan_lines({}, 80, PLAIN) == ["  nothing to change"]
 
@@ -146,6 +151,7 @@ def test_a_single_path_that_does_not_fit_is_cut() -> None:
 def test_every_path_that_was_not_done_is_named_with_its_reason() -> None:
     plan = {"write": ["a"], "skipped": [{"path": "b\n", "reason": "changed meanwhile"}]}
     assert not_done(plan) == ["  skipped b\\n: changed meanwhile"]
+    assert not_done({"skipped": ["c"], "reasons": {"c": "busy"}}) == ["  skipped c: busy"]
     assert done_words(plan) == "1 written, 1 skipped"
 
 

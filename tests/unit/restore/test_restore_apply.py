@@ -316,6 +316,18 @@ def test_a_stat_that_proves_the_entry_spares_the_reading(bench: Bench, monkeypat
     assert bench.apply(make_plan([Change(b"f", then, live, proof)])).complete
 
 
+def test_a_change_under_the_same_size_and_mtime_is_seen(bench: Bench) -> None:
+    live = file(bench.contents, b"live")
+    bench.build({b"f": live})
+    os.utime(bench.root / "f", ns=(10**18, 10**18))
+    found = os.lstat(bench.root / "f")
+    plan = make_plan([Change(b"f", file(bench.contents, b"then"), live, recorded(found, found.st_ctime_ns + 10**9))])
+    (bench.root / "f").write_bytes(b"edit")
+    os.utime(bench.root / "f", ns=(10**18, 10**18))
+    assert [path for path, _ in bench.apply(plan).skipped] == [b"f"]
+    assert (bench.root / "f").read_bytes() == b"edit"
+
+
 def test_the_outcome_has_a_stat_for_the_journal(bench: Bench) -> None:
     bench.build({b"f": file(bench.contents, b"live"), b"g": file(bench.contents, b"live")})
     outcome = bench.restore({b"f": file(bench.contents, b"then")})

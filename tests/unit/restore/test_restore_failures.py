@@ -148,6 +148,7 @@ def _restore_as_nobody(place: Path) -> None:
         b"other": then,
         b"unreadable": file(bench.contents, b"live", 0o000),
         b"shut": directory(0o000),
+        b"shut/in": directory(0o711),
     }
     plan = bench.plan(target, live)
     outcome = bench.apply(plan)
@@ -158,6 +159,8 @@ def _restore_as_nobody(place: Path) -> None:
     assert (bench.root / "moded/f").read_bytes() == b"then"
     modes = {name: stat.S_IMODE(os.lstat(bench.root / name).st_mode) for name in os.listdir(bench.root)}
     assert modes == {"closed": 0o555, "moded": 0o500, "other": 0o644, "shut": 0o000, "unreadable": 0o000}
+    os.chmod(bench.root / "shut", 0o700)
+    assert stat.S_IMODE(os.lstat(bench.root / "shut/in").st_mode) == 0o711
     os.chmod(bench.root / "closed", 0o755)
     second = make_plan([Change(b"closed/f", then, live[b"closed/f"])])
     assert bench.apply(second).complete

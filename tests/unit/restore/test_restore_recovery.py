@@ -152,3 +152,12 @@ def test_a_version_in_the_stage_that_has_no_place_any_more_is_captured(base: Pat
     restore_child.run(base)
     assert (base / "project/a").read_bytes() == b"newer"
     assert [path.read_bytes() for path in (base / "captured").iterdir()] == [b"unseen"]
+
+
+def test_a_file_that_a_recovery_was_making_is_no_version(base: Path) -> None:
+    child(base, "restore.applying=kill@3")
+    (base / "staging/op/2.new").write_bytes(b"half of it")
+    restore_child.run(base)
+    assert outcome(base).complete and not outcome(base).captured
+    assert scan(base / "project") == new()
+    assert os.listdir(base / "staging") == []

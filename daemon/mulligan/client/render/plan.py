@@ -17,7 +17,7 @@ _PARTS = (
     ("chmod", "look", ""),
     ("mkdir", "dim", ""),
     ("rmdir", "dim", ""),
-    ("kept", "safe", "unknown then, left alone"),
+    ("kept", "safe", "left alone"),
     ("skipped", "look", "left out"),
 )
 #: Paths that are named one by one because something was not done with them.
@@ -47,10 +47,24 @@ def plan_lines(plan: Plan, width: int, palette: Palette) -> list[str]:
         if not entries:
             continue
         head = f"  {part:<8} {len(entries):>{digits},}"
-        said = f"  {note}: " if note else "  "
+        said = f"  {_reason(plan, entries) or note}: " if note else "  "
         shown = some_paths(entries, width - cells(head) - cells(said))
         lines.append(palette.paint(head, style) + said + shown)
     return lines or ["  nothing to change"]
+
+
+def _reason(plan: Plan, entries: list[Any]) -> str:
+    """The reason that all these entries share, if it is short and they do."""
+    reasons = {reason_of(plan, entry) for entry in entries}
+    only = reasons.pop() if len(reasons) == 1 else ""
+    return only if cells(only) <= 40 else ""
+
+
+def reason_of(plan: Plan, entry: Any) -> str:
+    """Why an entry was kept or skipped: it says so itself, or the plan does."""
+    if isinstance(entry, dict):
+        return visible(str(entry.get("reason") or ""))
+    return visible(str((plan.get("reasons") or {}).get(entry) or ""))
 
 
 def some_paths(entries: list[Any], room: int) -> str:
@@ -75,7 +89,7 @@ def not_done(plan: Plan) -> list[str]:
     lines = []
     for part in NAMED:
         for entry in sorted(plan.get(part) or [], key=path_bytes):
-            reason = visible(str(entry.get("reason") or "")) if isinstance(entry, dict) else ""
+            reason = reason_of(plan, entry)
             lines.append(f"  {part} {shown_path(entry)}" + (f": {reason}" if reason else ""))
     return lines
 

@@ -31,7 +31,7 @@ def status_lines(
             lines.append(_line("session", session_words(session), width, palette))
         lines.append(_line("store", _store(status.get("store") or {}), width, palette))
     lines.append(_line("daemon", _daemon(daemon, status, bool(project)), width, palette))
-    lines += problems(status, palette)
+    lines += problems(status, now, palette)
     return lines
 
 
@@ -138,7 +138,7 @@ def _daemon(daemon: dict[str, Any], status: dict[str, Any], inside: bool) -> lis
     return words
 
 
-def problems(status: dict[str, Any], palette: Palette) -> list[str]:
+def problems(status: dict[str, Any], now: float, palette: Palette) -> list[str]:
     """Warnings, gaps and the last error, one a line."""
     lines = []
     project = status.get("project") or {}
@@ -146,7 +146,10 @@ def problems(status: dict[str, Any], palette: Palette) -> list[str]:
         text = str(warning.get("message") or warning) if isinstance(warning, dict) else str(warning)
         lines.append(palette.paint(pad("warning", LABEL), "look") + visible(text))
     if gaps := project.get("gaps"):
-        lines.append(palette.paint(pad("gaps", LABEL), "look") + f"{len(gaps)}: the daemon was away, mulligan list")
+        last = gaps[-1] if isinstance(gaps[-1], dict) else {}
+        why = f" ({visible(str(last['reason']))})" if last.get("reason") else ""
+        text = f"{counted(len(gaps), 'time')} nobody watched, last until {ago(last.get('end'), now)}{why}"
+        lines.append(palette.paint(pad("gaps", LABEL), "dim") + text)
     if error := (status.get("daemon") or {}).get("last_error"):
         text = str(error.get("message") or error) if isinstance(error, dict) else str(error)
         lines.append(palette.paint(pad("last error", LABEL), "loss") + visible(text))

@@ -1,0 +1,207 @@
+"""The child process that reads, hashes and compresses for a scan: `python -m mulligan.journal.reading_child`.
+
+It is started by exec, niced, and answers on standard output what it is asked on standard input: a request names a
+directory and names in it, the answer says what each is and where its content was stored. Contents go to segments of the
+child's own, made durable every 4 MiB and before each answer that needs it, so a kill loses only what was not answered.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from typing import BinaryIO
+
+import msgspec
+
+from mulligan.clock import Clock
+from mulligan.descent import open_directory, open_root
+from mulligan.journal.reading import Reading, read_named, vanished
+from mulligan.model import Entry, Kind, Stat
+from mulligan.store import encoding
+from mulligan.store.catalogue import Catalogue, connect
+from mulligan.store.encoding import Encoded
+from mulligan.store.segments import SEGMENT_LIMIT, RecordKind, SegmentKind, SegmentWriter, pack_record, segment_numbers
+
+_LENGTH = struct.Struct("<I")
+_SYNC_BYTES = 4 << 20
+_NICENESS = 5
+
+
+class Setup(msgspec.Struct, array_like=True):
+    """The first frame: where everything is. `correction` is what journal time is ahead of the wall clock."""
+
+    root: bytes
+    pool: str
+    catalogue: str
+    max_file_bytes: int
+    correction: int
+
+
+class Request(msgspec.Struct, array_like=True):
+    """Names in one directory to be read."""
+
+    number: int
+    directory: bytes
+    names: list[bytes]
+
+
+class Stored(msgspec.Struct, array_like=True):
+    """A content that the child has stored."""
+
+    hash: bytes
+    size: int
+    encoding: int
+    segment: int
+    offset: int
+    stored: int
+
+
+class Item(msgspec.Struct, array_like=True):
+    """What one name was, and the contents that were stored for it."""
+
+    entry: Entry
+    stat: Stat
+    torn: bool
+    contents: list[Stored]
+
+
+class Answer(msgspec.Struct, array_like=True):
+    """What the names of a request were, in their order."""
+
+    number: int
+    items: list[Item]
+
+
+def read_frame(stream: BinaryIO) -> bytes | None:
+    """One length-prefixed frame, or None at the end of the stream."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    data = stream.read(length)
+    return data if len(data) == length else None
+
+
+def frame(data: bytes) -> bytes:
+    """A frame around some bytes."""
+    return _LENGTH.pack(len(data)) + data
+
+
+class _Pool:
+    """The child's own segments."""
+
+    def __init__(self, directory: str, catalogue: Catalogue) -> None:
+        self._directory, self._catalogue = directory, catalogue
+        self._writer: SegmentWriter | None = None
+        self._seen: set[bytes] = set()
+        self._unsynced = 0
+
+    def store(self, encoded: Encoded) -> Stored | None:
+        """Append a content that neither the store nor this child has yet."""
+        if not self.wants(encoded.hash):
+            return None
+        self._seen.add(encoded.hash)
+        writer = self._open()
+        offset = writer.offset
+        writer.append(pack_record(RecordKind.CONTENT, encoded.encoding, encoded.payload, encoded.size, encoded.hash))
+        self._unsynced += len(encoded.payload)
+        if self._unsynced >= _SYNC_BYTES:
+            self.sync()
+        return Stored(encoded.hash, encoded.size, encoded.encoding, writer.number, offset, len(encoded.payload))
+
+    def wants(self, digest: bytes) -> bool:
+        """Whether a content is new."""
+        return digest not in self._seen and self._catalogue.place(digest) is None
+
+    def _open(self) -> SegmentWriter:
+        if self._writer is not None and self._writer.offset >= SEGMENT_LIMIT:
+            self.close()
+        while self._writer is None:
+            number = max(segment_numbers(self._directory), default=0) + 1
+            try:
+                self._writer = SegmentWriter.create(self._directory, number, SegmentKind.POOL)
+            except FileExistsError:
+                continue  # the log or the other child was faster
+        return self._writer
+
+    def sync(self) -> None:
+        """Make everything durable."""
+        if self._writer is not None and self._unsynced:
+            self._writer.sync()
+            self._unsynced = 0
+
+    def close(self) -> None:
+        """Make everything durable and close the segment."""
+        self.sync()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer until the requests end."""
+    first = read_frame(requests)
+    if first is None:
+        return
+    setup = msgspec.msgpack.decode(first, type=Setup)
+    clock = Clock(correction=setup.correction)
+    catalogue = Catalogue(connect(setup.catalogue))
+    pool = _Pool(setup.pool, catalogue)
+    root_fd = open_root(setup.root)
+    try:
+        while (data := read_frame(requests)) is not None:
+            request = msgspec.msgpack.decode(data, type=Request)
+            items = _answer(root_fd, request, clock, setup.max_file_bytes, pool)
+            pool.sync()
+            answers.write(frame(msgspec.msgpack.encode(Answer(request.number, items))))
+            answers.flush()
+    finally:
+        os.close(root_fd)
+        pool.close()
+        catalogue.close()
+
+
+def _answer(root_fd: int, request: Request, clock: Clock, limit: int, pool: _Pool) -> list[Item]:
+    try:
+        fd = open_directory(root_fd, request.directory)
+    except OSError as error:
+        reading = vanished(error, clock.now())
+        return [Item(reading.entry, reading.stat, False, []) for _ in request.names]
+    try:
+        return [_item(fd, name, clock, limit, pool) for name in request.names]
+    finally:
+        os.close(fd)
+
+
+def _item(fd: int, name: bytes, clock: Clock, limit: int, pool: _Pool) -> Item:
+    stored: list[Stored] = []
+
+    def keep(encoded: Encoded) -> None:
+        if (made := pool.store(encoded)) is not None:
+            stored.append(made)
+
+    def keep_block(digest: bytes, block: bytes) -> None:
+        if pool.wants(digest):
+            keep(encoding.encode(block, digest))
+
+    reading: Reading = read_named(fd, name, clock.now, limit, keep_block)
+    entry = reading.entry
+    if entry.kind == Kind.FILE and pool.wants(entry.hash):
+        if reading.blocks is not None:
+            keep(encoding.block_list(entry.hash, entry.size, reading.blocks))
+        elif reading.data is not None:
+            keep(encoding.encode(reading.data, entry.hash))
+    return Item(entry, reading.stat, reading.torn, stored)
+
+
+def main() -> int:
+    """Serve the parent; it ends the child by closing the requests."""
+    os.nice(_NICENESS)
+    os.umask(0o077)
+    serve(sys.stdin.buffer, sys.stdout.buffer)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
