@@ -30,6 +30,8 @@ _LATE = 10 * clock.MILLISECOND
 _ROWS_LIMIT, _BYTES_LIMIT = 1000, 4 << 20
 #: Batches of a scan that may be on their way to the disk while it goes on; a path is looked at once in a scan.
 _BATCHES_AHEAD = 2
+#: Bytes of latest versions that are kept in memory.
+_RECENT_LIMIT = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Capture:
         self._pending: dict[bytes, int] = {}
         self._row_index: dict[bytes, int] = {}
         self._bytes = 0
+        self._recent: dict[bytes, bytes] = {}
+        self._recent_bytes = 0
         self._under_way: list[tuple[Future[Receipt], list[Row]]] = []
         self._root_fd = -1
         self.quiet_since = 0
@@ -176,6 +180,7 @@ class Capture:
         elif reading.data is not None:
             base = self._base(live, entry.size)
             self._queue(encoding.encode(reading.data, entry.hash, base))
+            self._remember(entry.hash, reading.data)
 
     def _base(self, live: Live | None, size: int) -> encoding.Base | None:
         if live is None or live.entry.kind != Kind.FILE:
@@ -183,7 +188,19 @@ class Capture:
         place = self._store.catalogue().place(live.entry.hash)
         if place is None or not encoding.wants_delta(size, place.size, place.depth):
             return None
+        data = self._recent.get(live.entry.hash)
+        if data is not None:
+            return encoding.Base(place.id, place.hash, data, place.depth)
         return self._store.contents.base(live.entry.hash)
+
+    def _remember(self, digest: bytes, data: bytes) -> None:
+        """Keep a version for the delta of the next one: what is edited is edited again."""
+        if digest in self._recent:
+            return
+        self._recent[digest] = data
+        self._recent_bytes += len(data)
+        while self._recent_bytes > _RECENT_LIMIT:
+            self._recent_bytes -= len(self._recent.pop(next(iter(self._recent))))
 
     def _store_block(self, digest: bytes, block: bytes) -> None:
         if digest in self._pending or self._store.catalogue().place(digest) is not None:

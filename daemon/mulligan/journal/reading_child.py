@@ -39,11 +39,10 @@ class Setup(msgspec.Struct, array_like=True):
 
 
 class Request(msgspec.Struct, array_like=True):
-    """Names in one directory to be read."""
+    """Names to be read, by directory."""
 
     number: int
-    directory: bytes
-    names: list[bytes]
+    groups: list[tuple[bytes, list[bytes]]]
 
 
 class Stored(msgspec.Struct, array_like=True):
@@ -97,10 +96,8 @@ class _Pool:
         self._seen: set[bytes] = set()
         self._unsynced = 0
 
-    def store(self, encoded: Encoded) -> Stored | None:
-        """Append a content that neither the store nor this child has yet."""
-        if not self.wants(encoded.hash):
-            return None
+    def store(self, encoded: Encoded) -> Stored:
+        """Append a content that is new."""
         self._seen.add(encoded.hash)
         writer = self._open()
         offset = writer.offset
@@ -152,7 +149,9 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     try:
         while (data := read_frame(requests)) is not None:
             request = msgspec.msgpack.decode(data, type=Request)
-            items = _answer(root_fd, request, clock, setup.max_file_bytes, pool)
+            items: list[Item] = []
+            for directory, names in request.groups:
+                items += _group(root_fd, directory, names, clock, setup.max_file_bytes, pool)
             pool.sync()
             answers.write(frame(msgspec.msgpack.encode(Answer(request.number, items))))
             answers.flush()
@@ -162,14 +161,14 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         catalogue.close()
 
 
-def _answer(root_fd: int, request: Request, clock: Clock, limit: int, pool: _Pool) -> list[Item]:
+def _group(root_fd: int, directory: bytes, names: list[bytes], clock: Clock, limit: int, pool: _Pool) -> list[Item]:
     try:
-        fd = open_directory(root_fd, request.directory)
+        fd = open_directory(root_fd, directory)
     except OSError as error:
         reading = vanished(error, clock.now())
-        return [Item(reading.entry, reading.stat, False, []) for _ in request.names]
+        return [Item(reading.entry, reading.stat, False, []) for _ in names]
     try:
-        return [_item(fd, name, clock, limit, pool) for name in request.names]
+        return [_item(fd, name, clock, limit, pool) for name in names]
     finally:
         os.close(fd)
 
@@ -177,21 +176,17 @@ def _answer(root_fd: int, request: Request, clock: Clock, limit: int, pool: _Poo
 def _item(fd: int, name: bytes, clock: Clock, limit: int, pool: _Pool) -> Item:
     stored: list[Stored] = []
 
-    def keep(encoded: Encoded) -> None:
-        if (made := pool.store(encoded)) is not None:
-            stored.append(made)
-
     def keep_block(digest: bytes, block: bytes) -> None:
         if pool.wants(digest):
-            keep(encoding.encode(block, digest))
+            stored.append(pool.store(encoding.encode(block, digest)))
 
     reading: Reading = read_named(fd, name, clock.now, limit, keep_block)
     entry = reading.entry
     if entry.kind == Kind.FILE and pool.wants(entry.hash):
         if reading.blocks is not None:
-            keep(encoding.block_list(entry.hash, entry.size, reading.blocks))
+            stored.append(pool.store(encoding.block_list(entry.hash, entry.size, reading.blocks)))
         elif reading.data is not None:
-            keep(encoding.encode(reading.data, entry.hash))
+            stored.append(pool.store(encoding.encode(reading.data, entry.hash)))
     return Item(entry, reading.stat, reading.torn, stored)
 
 

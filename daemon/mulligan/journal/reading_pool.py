@@ -21,7 +21,7 @@ from mulligan.journal.reading_child import Answer, Item, Request, Setup, frame, 
 CHILDREN = 2
 #: Requests that a child may have before it answered the first: enough to keep it busy, few enough for its pipe.
 _AHEAD = 3
-_NAMES = 150
+_NAMES = 250
 
 T = TypeVar("T")
 
@@ -41,17 +41,17 @@ class ReadingPool(Generic[T]):
         self._setup, self._done = setup, done
         self._children: list[_Child[T]] = []
         self._number = 0
-        self._directory = b""
-        self._names: list[bytes] = []
+        self._groups: list[tuple[bytes, list[bytes]]] = []
         self._things: list[T] = []
 
     def read(self, path: bytes, thing: T) -> None:
         """Have a path read; `thing` comes back with what it was. Raises MulliganError if a child has died."""
         directory, _, name = path.rpartition(b"/")
-        if directory != self._directory or len(self._names) >= _NAMES:
+        if len(self._things) >= _NAMES:
             self._send()
-            self._directory = directory
-        self._names.append(name)
+        if not self._groups or self._groups[-1][0] != directory:
+            self._groups.append((directory, []))
+        self._groups[-1][1].append(name)
         self._things.append(thing)
 
     def finish(self) -> None:
@@ -78,13 +78,13 @@ class ReadingPool(Generic[T]):
         self._children = []
 
     def _send(self) -> None:
-        if not self._names:
+        if not self._things:
             return
         child = self._free_child()
         self._number += 1
-        request = Request(self._number, self._directory, self._names)
+        request = Request(self._number, self._groups)
         child.waiting[self._number] = self._things
-        self._names, self._things = [], []
+        self._groups, self._things = [], []
         try:
             child.requests.write(frame(msgspec.msgpack.encode(request)))
             child.requests.flush()

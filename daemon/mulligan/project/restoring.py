@@ -61,7 +61,7 @@ class Restorer:
     def restore(
         self, position: Position, covers: Callable[[bytes], bool], session: str, *, partial: bool, force: bool
     ) -> Result:
-        """Take the way back, then make the disk equal to the position. Raises what `apply` raises, with nothing done."""
+        """Take the way back, then make the disk equal to the position. Raises as `apply`, with nothing done then."""
         plan = self.plan_for(position, covers, force=force)
         before = self._way_back(f"before restore of {position.label}", session)
         operation = self._begin("restore", position.checkpoint.id if position.checkpoint else "", before.id)

@@ -36,27 +36,34 @@ class Directories:
         """A directory was made for a step; its mode is set at the end."""
         self._final[path] = before
 
-    def open(self, steps: Iterable[Step]) -> None:
-        """Make the directories passable whose modes the plan sets or which it removes; root needs none of that."""
+    def open(self, steps: Iterable[Step], *, resumed: bool) -> None:
+        """Make the directories passable whose modes the plan sets or which it removes; root needs none of that.
+
+        A resumed run finds some with their final modes already.
+        """
         if os.geteuid() == 0:
             return
         for step in sorted(steps, key=lambda step: step.path):
-            if step.expected.kind == Kind.DIR and step.expected.mode & OPEN_BITS != OPEN_BITS:
+            closed = [step.expected, step.target] if resumed else [step.expected]
+            modes = [entry.mode for entry in closed if entry.kind == Kind.DIR and entry.mode & OPEN_BITS != OPEN_BITS]
+            if modes:
                 try:
-                    self._open(step)
+                    self._open(step.path, modes)
                 except OSError:
                     continue  # the steps below it will say why
 
-    def _open(self, step: Step) -> None:
-        directory, name = self.tree.parent(step.path)
+    def _open(self, path: bytes, modes: list[int]) -> None:
+        directory, name = self.tree.parent(path)
         try:
             found = status(directory, name)
             if found is None or kind_of(found.st_mode) != Kind.DIR:
                 return
-            mode = stat.S_IMODE(found.st_mode)
-            if mode in (step.expected.mode, step.expected.mode | OPEN_BITS):
-                set_mode(directory, name, mode | OPEN_BITS, found.st_ino)
-                self._opened[step.path] = step.expected.mode
+            now = stat.S_IMODE(found.st_mode)
+            for mode in modes:
+                if now in (mode, mode | OPEN_BITS):
+                    set_mode(directory, name, mode | OPEN_BITS, found.st_ino)
+                    self._opened[path] = mode
+                    return
         finally:
             self.tree.release(directory)
 
@@ -71,8 +78,11 @@ class Directories:
                 self._final[step.path] = step.expected
         return sorted(self._final.keys() | self._opened.keys(), reverse=True)
 
-    def finish(self, step: Step) -> Entry | None:
-        """Set the final mode; gives the entry before, or None for one that was only opened. Raises OSError."""
+    def finish(self, step: Step) -> tuple[Entry, os.stat_result] | None:
+        """Set the final mode; gives the entry before and what lstat says now, or None for one that was only opened.
+
+        It is read back at once: afterwards a directory above may be closed. Raises NotTakenError, OSError.
+        """
         before = self._final.get(step.path)
         if before is None:
             self.close(step.path)
@@ -88,7 +98,8 @@ class Directories:
                 raise NotTakenError("changed since the plan was made")
             if now.mode != step.target.mode:
                 set_mode(directory, name, step.target.mode, found.st_ino)
-            return before
+                found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            return before, found
         finally:
             self.tree.release(directory)
 

@@ -20,7 +20,7 @@ from mulligan.restore.plan import Done, Outcome, Plan, Step, same, same_content,
 from mulligan.restore.sqlite import in_use
 from mulligan.restore.stage import MANY, Contents, Job, Stage, stage_files
 from mulligan.restore.swap import Capture, NotTakenError, Swapper
-from mulligan.restore.tree import Tree, kind_of, look, proves, recorded, set_mode, status, sync_file, why
+from mulligan.restore.tree import Seen, Tree, kind_of, look, proves, recorded, set_mode, status, why
 
 
 def never() -> int:
@@ -43,6 +43,7 @@ class Run:
         self.directories = Directories(tree, force=plan.force)
         self._inplace: list[bytes] = []
         self._omitted: set[int] = set()
+        self._changed: dict[int, Seen] = {}
 
     def _jobs(self) -> list[Job]:
         """The steps that need something staged; others are staged when they turn out to need it."""
@@ -92,17 +93,16 @@ class Run:
             exchange.sync_filesystem(self.stage.fd)
 
     def execute(self) -> None:
-        """Take every step. Errors of single paths are listed, none is raised."""
+        """Take every step but the modes of directories. Errors of single paths are listed, none is raised."""
         numbers = {step.path: index for index, step in enumerate(self.steps)}
         in_sets = {path for members in self.plan.sets for path in members}
-        self.directories.open(self.steps)
+        self.directories.open(self.steps, resumed=self.resumed)
         for index, step in enumerate(self.steps):
             if index in self._omitted or step.path in in_sets or is_mode_only(step):
                 continue
             self._take(index, step)
         for members in self.plan.sets:
             self._take_set([numbers[path] for path in members])
-        self._finish_directories(numbers)
 
     def _take(self, index: int, step: Step) -> bool:
         """Take one step and book it; whether the path has its target."""
@@ -136,7 +136,7 @@ class Run:
             if step.target.kind == Kind.DIR:
                 return self._make_directory(index, step, before, directory, name)
             if same_content(step.expected, step.target) and before is not None and before.st_nlink == 1:
-                return self._change_mode(step, before, directory, name)
+                return self._change_mode(index, step, before, directory, name)
             self._ensure_staged(index, step)
             return self.swapper.put(index, step, before, directory, name)
         finally:
@@ -154,7 +154,7 @@ class Run:
             return None
         if step.target.kind == Kind.DIR and before is not None and kind_of(before.st_mode) == Kind.DIR:
             # In a resumed run it is ours, still without its final mode.
-            if self.resumed and stat.S_IMODE(before.st_mode) == OPEN_BITS:
+            if self.resumed and stat.S_IMODE(before.st_mode) in (OPEN_BITS, step.target.mode | OPEN_BITS):
                 return None
             raise NotTakenError("a directory appeared there meanwhile", kept=True)
         if before is None:
@@ -198,12 +198,13 @@ class Run:
         self.directories.made(step.path, entry)
         return entry
 
-    def _change_mode(self, step: Step, before: os.stat_result, directory: int, name: bytes) -> Entry:
+    def _change_mode(self, index: int, step: Step, before: os.stat_result, directory: int, name: bytes) -> Entry:
         """Set the mode in place; the bytes must be the expected ones, or the row for it would be wrong."""
         if not proves(step.stat, before) and not same(look(directory, name), step.expected):
             raise NotTakenError("changed since the plan was made")
         set_mode(directory, name, step.target.mode, before.st_ino)
         self._inplace.append(step.path)
+        self._changed[index] = Seen(os.stat(name, dir_fd=directory, follow_symlinks=False), step.target)
         return step.expected
 
     def _ensure_staged(self, index: int, step: Step) -> None:
@@ -243,44 +244,48 @@ class Run:
         except OSError as error:
             self.kept.append((self.steps[index].path, f"could not be taken back: {why(error)}"))
 
-    def _finish_directories(self, numbers: dict[bytes, int]) -> None:
+    def _finish_directories(self, now: Callable[[], int]) -> list[Done]:
+        numbers, done = {step.path: index for index, step in enumerate(self.steps)}, []
         for path in self.directories.unfinished(self.steps):
-            index = numbers[path]
+            step, seen = self.steps[numbers[path]], now()
             faults.point("restore.applying")
             try:
-                before = self.directories.finish(self.steps[index])
+                finished = self.directories.finish(step)
             except NotTakenError as refusal:
                 self._refuse(path, refusal)
             except OSError as error:
                 self.skipped.append((path, why(error)))
             else:
-                if before is not None:
+                if finished is not None:
+                    before, found = finished
                     self._inplace.append(path)
-                    self.done.append((index, before))
+                    done.append(Done(path, before, step.target, recorded(found, seen)))
                 continue
             try:
                 self.directories.close(path)
             except OSError as error:
                 self.skipped.append((path, f"its mode could not be set again: {why(error)}"))
+        return done
 
     def _refuse(self, path: bytes, refusal: NotTakenError) -> None:
         (self.kept if refusal.kept else self.skipped).append((path, refusal.reason))
 
     def finish(self, now: Callable[[], int]) -> Outcome:
-        """Take the steps, make them durable, read them back, and empty and close the stage.
+        """Take the steps, read them back, close the directories, make it durable, and empty and close the stage.
 
         Raises MulliganError only if the result cannot be made durable: the operation is then to be recovered.
         """
         self.execute()
         faults.point("restore.applied")
+        done, differs = self._read_back(now)
+        done += self._finish_directories(now)
         try:
-            self._sync()
+            self._sync(done)
         except OSError as error:
             raise MulliganError(
                 f"what was restored could not be made durable: {error.strerror}",
                 hint="it is finished at the next start",
             ) from error
-        done, differs = self._read_back(now)
         left = self.swapper.clean(self.steps)
         self.stage.remove()
         faults.point("restore.before_done")
@@ -294,21 +299,9 @@ class Run:
             exchange=self.stage.exchanges,
         )
 
-    def _sync(self) -> None:
-        """Make the result durable."""
-        if len(self.done) >= MANY:
+    def _sync(self, done: list[Done]) -> None:
+        if len(done) >= MANY or not self.tree.sync([item.path for item in done], self._inplace):
             exchange.sync_filesystem(self.tree.fd)
-            return
-        for path in self._inplace:
-            try:
-                directory, name = self.tree.parent(path)
-            except OSError:
-                continue
-            try:
-                sync_file(directory, name)
-            finally:
-                self.tree.release(directory)
-        self.tree.sync(self.steps[index].path for index, _ in self.done)
 
     def _read_back(self, now: Callable[[], int]) -> tuple[list[Done], list[bytes]]:
         """Look at every path that was done: its entry with a stat for the journal, and the paths that are different.
@@ -337,7 +330,7 @@ class Run:
                 return found, found is None and step.target.kind == Kind.ABSENT
             if not _may_be(step.target, found):
                 return found, False
-            seen = self.swapper.staged.get(index)
+            seen = self.swapper.staged.get(index) or self._changed.get(index)
             if step.target.kind == Kind.FILE and seen is not None and seen.unchanged(directory, name, found):
                 return found, True
             return found, same(look(directory, name), step.target)

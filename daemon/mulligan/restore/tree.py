@@ -67,17 +67,31 @@ class Tree:
         if fd != self.fd:
             os.close(fd)
 
-    def sync(self, paths: Iterable[bytes]) -> None:
-        """Make the directories above these paths durable; one that cannot be opened has nothing of ours to keep."""
-        for path in {path.rpartition(b"/")[0]: path for path in paths}.values():
-            try:
-                above, _ = self.parent(path)
-            except OSError:
-                continue
-            try:
-                _sync_at(above, b".", _LIST)
-            finally:
-                self.release(above)
+    def sync(self, paths: Iterable[bytes], inodes: Iterable[bytes]) -> bool:
+        """Make the directories above `paths` and the files or directories `inodes` durable, one by one.
+
+        False if one of them cannot be opened: then only the file system as a whole can be. Raises OSError (EIO).
+        """
+        try:
+            for path in {path.rpartition(b"/")[0]: path for path in paths}.values():
+                self._sync(path, here=False)
+            for path in inodes:
+                self._sync(path, here=True)
+        except PermissionError:
+            return False
+        return True
+
+    def _sync(self, path: bytes, *, here: bool) -> None:
+        try:
+            above, name = self.parent(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return  # moved away by somebody else
+        try:
+            sync_file(above, name if here else b".")
+        except FileNotFoundError:
+            return
+        finally:
+            self.release(above)
 
 
 def split(path: bytes) -> list[bytes]:
@@ -161,7 +175,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
         """Whether this very inode stands at a name and still holds the same.
 
         Size and mtime are proof if the mtime is settled: any later write would have moved it. ctime is not asked, the
-        rename itself moves that. In doubt the file is read. `now` is what lstat says, if the caller has it.
+        rename itself moves that. In doubt the file is read, if its owner may. `now` is what lstat says, if the caller has it.
         """
         now = now or status(directory, name)
         if now is None or (now.st_dev, now.st_ino, now.st_mode) != (
@@ -174,7 +188,10 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
             return is_empty(directory, name)
         if (now.st_size, now.st_mtime_ns) != (self.stat.st_size, self.stat.st_mtime_ns):
             return False
-        return settled(now) or same(look(directory, name), self.entry)
+        if settled(now):
+            return True
+        entry = look(directory, name)
+        return same(entry, self.entry) or entry.kind == Kind.UNKNOWN
 
 
 def settled(found: os.stat_result) -> bool:
@@ -246,16 +263,8 @@ def _settable(found: os.stat_result, name: bytes, inode: int) -> None:
 
 
 def sync_file(directory: int, name: bytes) -> None:
-    """Make one file or directory durable as far as it can be opened."""
-    try:
-        _sync_at(directory, name, _READ)
-    except OSError as error:
-        if error.errno in (errno.EIO, errno.ENOSPC, errno.EDQUOT):
-            raise
-
-
-def _sync_at(directory: int, name: bytes, flags: int) -> None:
-    fd = os.open(name, flags, dir_fd=directory)
+    """Make one file or directory durable. Raises OSError."""
+    fd = os.open(name, _READ, dir_fd=directory)
     try:
         os.fsync(fd)
     finally:

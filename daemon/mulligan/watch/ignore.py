@@ -1,21 +1,256 @@
+"""Which paths are left out: version control, what is derived, and what the project's ignore files say.
+
+For a path that no directory above leaves out, the first of these that has an opinion decides: version control's own and
+mulligan's own names, roots of other projects, paths that an agent's tool named (`force`); then `.mulliganignore` files
+from the path's directory upwards, `include` and `exclude` of the configuration, `.gitignore` files from the path's
+directory upwards, `.git/info/exclude`; then the names and tags of derived directories. Within one file the last
+matching line decides. As in git, nothing below a directory that is left out can be taken in again by a pattern.
+"""
+
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+from mulligan.model import RelPath
+from mulligan.watch import derived
+from mulligan.watch.derived import is_client_temporary
+from mulligan.watch.patterns import Pattern, PatternFile, read_regular
+
+__all__ = ["IgnoreRules", "is_client_temporary"]
+
+_GITIGNORE, _OWN = b".gitignore", b".mulliganignore"
+_IGNORE_FILES = frozenset((_GITIGNORE, _OWN, derived.CACHE_TAG, derived.VENV_TAG))
+_MEMO_LIMIT = 20_000
+_ROOT = RelPath(b"")
+
+_Candidates = tuple[tuple[PatternFile, Pattern], ...]
+
+
+@dataclass(slots=True)
+class _Level:
+    """The rules of a directory; shared with the directories below that have no ignore file of their own."""
+
+    excluded: bool = False
+    own: tuple[PatternFile, ...] = ()
+    configured: tuple[PatternFile, ...] = ()
+    git: tuple[PatternFile, ...] = ()
+    memo: dict[bytes, _Candidates] = field(default_factory=dict)
+
+    def candidates(self, name: bytes) -> _Candidates:
+        """The patterns that may decide about an entry of this name, the deciding one first."""
+        found = self.memo.get(name)
+        if found is None:
+            files = (*self.own, *self.configured, *self.git)
+            found = tuple((file, pattern) for file in files for pattern in file.candidates(name))
+            if len(self.memo) >= _MEMO_LIMIT:
+                self.memo.clear()
+            self.memo[name] = found
+        return found
+
+
+def _split(path: bytes) -> tuple[RelPath, bytes]:
+    parent, _, name = path.rpartition(b"/")
+    return RelPath(parent), name
 
 
 class IgnoreRules:
-    def __init__(s, root: bytes, boundaries: Any = ()) -> None:
-        s.root = root
+    """The rules of one root. Read as they are needed and kept until `reload`; for one thread.
 
-    def judge(s, path: bytes, is_dir: bool) -> bool:
-        return path.rpartition(b"/")[2] in (b".git", b"node_modules")
+    `boundaries` are roots of other projects, absolute or relative; what does not lie below the root is passed over.
+    `exclude` and `include` are patterns in the syntax of ignore files, from the root on; `include` takes in again.
+    """
 
-    def is_ignore_file(s, p: bytes) -> bool:
-        return False
+    def __init__(
+        self,
+        root: bytes,
+        boundaries: Iterable[bytes] = (),
+        *,
+        exclude: Sequence[str] = (),
+        include: Sequence[str] = (),
+    ) -> None:
+        self._root = root
+        self._levels: dict[RelPath, _Level] = {}
+        self._excluded = _Level(excluded=True)
+        self._files: dict[RelPath, tuple[PatternFile, ...]] = {}
+        self._tags: dict[RelPath, str] = {}
+        self._forced: set[bytes] = set()
+        self._passages: set[bytes] = set()
+        self._boundaries: frozenset[bytes] = frozenset()
+        lines = [os.fsencode(pattern) for pattern in exclude] + [b"!" + os.fsencode(pattern) for pattern in include]
+        configured = PatternFile(b"\n".join(lines), _ROOT, "configuration")
+        self._configured = (configured,) if configured else ()
+        self.set_boundaries(boundaries)
 
-    def force(s, p: bytes) -> None: ...
-    def reload(s, p: bytes) -> None: ...
+    # asking
+
+    def judge(self, path: RelPath, is_dir: bool) -> bool:
+        """Whether a path is left out; the root never is. Whether it exists does not matter."""
+        if not path:
+            return False
+        parent, name = _split(path)
+        level = self._levels.get(parent) or self._level(parent)
+        if not is_dir and not level.excluded and name != derived.GIT and not level.candidates(name):
+            return False
+        return bool(self._reason(level, parent, path, name, is_dir))
+
+    def why(self, path: RelPath, is_dir: bool) -> str:
+        """What leaves a path out, in words; "" if nothing does."""
+        if not path:
+            return ""
+        parent, name = _split(path)
+        return self._reason(self._level(parent), parent, path, name, is_dir)
+
+    def is_ignore_file(self, path: RelPath) -> bool:
+        """Whether a change of this path may change what is left out below, or at, its directory."""
+        return path.rpartition(b"/")[2] in _IGNORE_FILES
+
+    # telling
+
+    def set_boundaries(self, boundaries: Iterable[bytes]) -> None:
+        """Name the roots of other projects anew: they belong to those."""
+        below = self._root.rstrip(b"/") + b"/"
+        relative = (path.removeprefix(below) if path.startswith(below) else path for path in boundaries)
+        self._boundaries = frozenset(path for path in relative if path and not path.startswith(b"/"))
+        self._levels.clear()
+
+    def force(self, path: RelPath) -> bool:
+        """Take a path in whatever the rules say, and with it the directories on the way to it, but nothing beside it.
+
+        False, and nothing is done, for what belongs to version control, to mulligan or to another project.
+        """
+        parts = path.split(b"/")
+        above = [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
+        if not path or derived.is_stage(parts[0]) or derived.VCS_DIRECTORIES.intersection(parts):
+            return False
+        if self._boundaries.intersection((*above, path)):
+            return False
+        self._forced.add(path)
+        self._passages.update(above)
+        return True
+
+    def reload(self, directory: RelPath) -> bool:
+        """Read the ignore files of a directory again. Returns whether that can change what is left out."""
+        files, tag = self._contents(directory), self._tags.get(directory)
+        below = directory + b"/" if directory else b""
+        tables: tuple[dict[RelPath, Any], ...] = (self._levels, self._files, self._tags)
+        for table in tables:
+            for path in [path for path in table if path == directory or path.startswith(below)]:
+                del table[path]
+        self._level(directory)
+        if files != self._contents(directory):
+            return True
+        return tag is not None and tag != derived.tag_inside(self._absolute(directory))
+
+    # the rules
+
+    def _reason(self, level: _Level, parent: RelPath, path: bytes, name: bytes, is_dir: bool) -> str:
+        if name == derived.GIT or (is_dir and name in derived.VCS_DIRECTORIES):
+            return "version control"
+        if not parent and derived.is_stage(name):
+            return "a restore's own"
+        if is_dir and path in self._boundaries:
+            return "another project"
+        if path in self._forced or (is_dir and path in self._passages):
+            return ""
+        if level.excluded:
+            return "in a directory that is left out"
+        for file, pattern in level.candidates(name):
+            if pattern.only_directories and not is_dir:
+                continue
+            if pattern.whole is not None and not pattern.whole.match(path[file.cut :]):
+                continue
+            return "" if pattern.negated else f"{file.origin}: {pattern.line}"
+        return self._derived(parent, path, name) if is_dir else ""
+
+    def _derived(self, parent: RelPath, path: bytes, name: bytes) -> str:
+        if name in derived.DERIVED_DIRECTORIES:
+            return "a derived directory by its name"
+        directory = RelPath(path)
+        tag = self._tags.get(directory)
+        if tag is None:
+            tag = derived.tag_inside(self._absolute(directory))
+            self._tags[directory] = tag
+        if not tag:
+            tag = derived.manifest_beside(self._absolute(parent), name)
+        return f"a derived directory by {tag}" if tag else ""
+
+    def _absolute(self, directory: RelPath) -> bytes:
+        return os.path.join(self._root, directory) if directory else self._root
+
+    def _contents(self, directory: RelPath) -> list[tuple[str, bytes]]:
+        return [(file.origin, file.data) for file in self._files.get(directory, ())]
+
+    # levels
+
+    def _level(self, directory: RelPath) -> _Level:
+        """The rules of a directory; those of the directories above are made first, without recursion."""
+        level = self._levels.get(directory)
+        if level is not None:
+            return level
+        missing = [directory]
+        while missing[-1]:
+            parent, _ = _split(missing[-1])
+            if parent in self._levels:
+                break
+            missing.append(parent)
+        for each in reversed(missing):
+            level = self._levels[each] = self._enter(each)
+        assert level is not None
+        return level
+
+    def _enter(self, directory: RelPath) -> _Level:
+        if not directory:
+            above = _Level(configured=self._configured)
+        else:
+            parent, name = _split(directory)
+            above = self._levels[parent]
+            if above.excluded or self._left_out(above, parent, directory, name):
+                return self._excluded
+        own = self._read(directory, _OWN, directory + b"/" + _OWN if directory else _OWN)
+        git = self._read(directory, _GITIGNORE, directory + b"/" + _GITIGNORE if directory else _GITIGNORE)
+        git += self._read_exclude(directory)
+        if own or git:
+            self._files[directory] = own + git
+            return _Level(own=own + above.own, configured=above.configured, git=git + above.git)
+        return above
+
+    def _left_out(self, above: _Level, parent: RelPath, directory: RelPath, name: bytes) -> bool:
+        # the way to a forced path is open, and nothing beside it: its level is an excluded one all the same
+        if directory not in self._passages:
+            return bool(self._reason(above, parent, directory, name, True))
+        self._passages.discard(directory)
+        try:
+            return bool(self._reason(above, parent, directory, name, True))
+        finally:
+            self._passages.add(directory)
+
+    def _read(self, directory: RelPath, name: bytes, origin: bytes) -> tuple[PatternFile, ...]:
+        path = os.path.join(self._absolute(directory), name)
+        if not os.access(path, os.F_OK):
+            return ()
+        file = PatternFile(read_regular(path) or b"", directory, os.fsdecode(origin))
+        return (file,) if file else ()
+
+    def _read_exclude(self, directory: RelPath) -> tuple[PatternFile, ...]:
+        """`info/exclude` of the repository whose work tree begins in a directory."""
+        git = os.path.join(self._absolute(directory), derived.GIT)
+        if not os.access(git, os.F_OK):
+            return ()
+        if not os.path.isdir(git):
+            git = _repository_of(git)
+        data = read_regular(os.path.join(git, b"info/exclude")) if git else None
+        file = PatternFile(data or b"", directory, ".git/info/exclude")
+        return (file,) if file else ()
 
 
-def is_client_temporary(n: bytes) -> bool:
-    return b".tmp." in n
+def _repository_of(pointer: bytes) -> bytes:
+    """The repository that a `.git` file points to, the common one for a linked work tree; empty if it says nothing."""
+    text = (read_regular(pointer, 8192) or b"").strip()
+    if not text.startswith(b"gitdir:"):
+        return b""
+    directory = os.path.join(os.path.dirname(pointer), text.removeprefix(b"gitdir:").strip())
+    common = (read_regular(os.path.join(directory, b"commondir"), 8192) or b"").strip()
+    return os.path.normpath(os.path.join(directory, common)) if common else directory
