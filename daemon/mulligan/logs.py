@@ -134,7 +134,8 @@ def set_up(
     journal = under_journal(environ, stream)
     make = JsonFormatter if form == "json" else TextFormatter
     handlers: list[logging.Handler] = []
-    if environ.get("XPC_SERVICE_NAME") != LAUNCHD_LABEL:  # launchd's files for stderr grow without end
+    unread = environ.get("XPC_SERVICE_NAME") == LAUNCHD_LABEL or environ.get("MULLIGAN_DETACHED")
+    if not unread:  # a file that stderr goes to grows without end
         handlers.append(logging.StreamHandler(stream))
     trouble = None
     if not journal:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 APP = "mulligan"
 SOCKET_NAME = "control.sock"
@@ -18,8 +18,7 @@ ADDRESS_NAME = "control.json"
 SOCKET_PATH_LIMIT = 107 if sys.platform == "linux" else 103
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     """The files and directories of one user's mulligan; all absolute."""
 
     config_file: str

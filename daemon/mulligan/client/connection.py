@@ -210,7 +210,7 @@ class Connection:
 
 
 def _deep(line: bytes) -> Any:
-    from mulligan.client.deep_json import loads  # noqa: PLC0415 - long timelines only
+    from mulligan.control.deep_json import loads  # noqa: PLC0415 - long timelines only
 
     try:
         return loads(line)

@@ -139,7 +139,7 @@ class Context:
         try:
             text = json.dumps(whole, separators=(",", ":"))
         except RecursionError:
-            from mulligan.client.deep_json import dumps  # noqa: PLC0415 - long timelines only
+            from mulligan.control.deep_json import dumps  # noqa: PLC0415 - long timelines only
 
             text = dumps(whole)
         self.out.write(text + "\n")

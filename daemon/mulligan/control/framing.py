@@ -21,6 +21,10 @@ def encode(message: dict[str, Any]) -> bytes:
         return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     except UnicodeEncodeError:
         return json.dumps(message, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+    except RecursionError:
+        from mulligan.control.deep_json import dumps  # noqa: PLC0415 - timelines of thousands only
+
+        return dumps(message).encode() + b"\n"
 
 
 class LineTooLongError(ValueError):

@@ -23,7 +23,8 @@ IGNORED_REASON = "ignored"
 class Request:
     """What a checkpoint is to say of itself; the cut and the counts are found when it is placed.
 
-    `moment` FOREVER means now; `cut` and `timestamp` are given for one that stands at another position.
+    `parent` None means the project's current checkpoint. `moment` FOREVER means now; `cut` and `timestamp` are given
+    for one that stands at another position.
     `only_if_different`: none is taken if the tree equals the parent's.
     """
 

@@ -423,8 +423,7 @@ class ProjectWorker:
         if request.event_key and catalogue.event_taken(project.id, request.event_key):
             return None
         if request.parent is None:
-            parent = catalogue.current(project.id, request.session) or catalogue.current(project.id)
-            request = replace(request, parent=parent)
+            request = replace(request, parent=catalogue.current(project.id))
         cut = request.cut or Cut(project.last_seq, request.moment)
         made = make_checkpoint(catalogue, project, request, cut, self.now(), lambda: gitinfo.read_git(self.root))
         if made is None:

@@ -175,7 +175,8 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
         """Whether this very inode stands at a name and still holds the same.
 
         Size and mtime are proof if the mtime is settled: any later write would have moved it. ctime is not asked, the
-        rename itself moves that. In doubt the file is read, if its owner may. `now` is what lstat says, if the caller has it.
+        rename itself moves that. In doubt the file is read, if its owner may. `now` is what
+        lstat says, if the caller has it.
         """
         now = now or status(directory, name)
         if now is None or (now.st_dev, now.st_ino, now.st_mode) != (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -37,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     environ = dict(os.environ)
     where = places(environ)
     if options.config:
-        where = dataclasses.replace(where, config_file=os.path.abspath(options.config))
+        where = where._replace(config_file=os.path.abspath(options.config))
     try:
         config = load(where.config_file)
         if options.show_config:

@@ -11,7 +11,7 @@ import pytest
 
 from mulligan import errors
 from mulligan.client.connection import candidates, connect, error_of
-from mulligan.client.deep_json import dumps, loads
+from mulligan.control.deep_json import dumps, loads
 
 
 def test_the_named_socket_is_the_only_one() -> None:

@@ -57,8 +57,7 @@ def create(call: Call, params: CreateParams) -> dict[str, Any]:
     """Take a checkpoint now, even if nothing changed."""
     worker = call.worker(params.project)
     session = call.names(worker).session(params.session)
-    current = call.services.store.catalogue().current(worker.project_id)
-    request = Request("manual", session, params.description, params.pin, parent=current or "")
+    request = Request("manual", session, params.description, params.pin)
     made = worker.call(lambda: worker.checkpoint(request)).result()
     assert made is not None
     return {
