@@ -35,7 +35,7 @@ from mulligan.transcript.parse import parse_line
 from mulligan.transcript.tail import Tail, TailState, state_at_end
 
 log = logging.getLogger(__name__)
-_TICK_SECONDS, _IDLE_SECONDS = 1.0, 5.0
+_TICK_SECONDS, _CLIENTS_SECONDS = 1.0, 5.0
 #: Jobs of one project that may wait before its files are left unread for a while.
 _BACKLOG = 64
 #: Lines that cannot be executed because of a fault of ours are passed over after so many attempts, said in the log.
@@ -117,7 +117,7 @@ class Follower:
                 self._round()
             except (MulliganError, OSError) as error:
                 log.warning("transcripts: %s", error)
-            self._wake.wait(_TICK_SECONDS if self._sessions else _IDLE_SECONDS)
+            self._wake.wait(_TICK_SECONDS)
             self._wake.clear()
 
     def _record_past(self, first_start: bool) -> None:
@@ -137,7 +137,7 @@ class Follower:
         now = self._store.clock.now()
         self._tick(now)
         if now >= self._next_clients:
-            self._next_clients = now + int(_IDLE_SECONDS * NANOSECONDS)
+            self._next_clients = now + int(_CLIENTS_SECONDS * NANOSECONDS)
             self._look_at_clients()
 
     # files
@@ -363,6 +363,7 @@ class Follower:
             known = self._session(session)
             if known.worker is None:
                 known.worker = self._registry.find(project)
+                self._apply_settings(known)
             commands = self._line(known, line.encode("utf-8", "surrogatepass"))
             self._submit(known, commands, "", None)
             answer["commands"] = len(commands)
