@@ -103,7 +103,7 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
     moment: int = FOREVER
 
 
-class Tool(msgspec.Struct, frozen=True):
+class Tool(msgspec.Struct, frozen=True, array_like=True):
     """The tool call that a checkpoint follows."""
 
     name: str
@@ -111,14 +111,14 @@ class Tool(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
-class Git(msgspec.Struct, frozen=True):
+class Git(msgspec.Struct, frozen=True, array_like=True):
     """What git said of the project at that moment; read from its files, never asked by command."""
 
     head: str = ""
     branch: str = ""
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class Metadata(msgspec.Struct, frozen=True, array_like=True):
     """Counts of a checkpoint; tokens are the session's up to then, changes are against the parent, sizes are bytes."""
 
     total_tokens: int = 0
@@ -135,7 +135,7 @@ class Metadata(msgspec.Struct, frozen=True):
     snapshot_size: int = 0
 
 
-class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A cut with a name, a reason and a place in the timeline.
 
     `seq` and `moment` are the cut and never change. `timestamp` is when its tree stood, `created` when it was recorded

@@ -28,10 +28,13 @@ from mulligan.store.store import Store
 #: An event this much later than the change it tells of stands for the change's own time.
 _LATE = 10 * clock.MILLISECOND
 _ROWS_LIMIT, _BYTES_LIMIT = 1000, 4 << 20
+#: Rows of one batch of a scan: small, because the interpreter and the log are shared with everybody.
+_BULK_ROWS = 250
 #: Batches of a scan that may be on their way to the disk while it goes on; a path is looked at once in a scan.
 _BATCHES_AHEAD = 2
 #: Bytes of latest versions that are kept in memory.
 _RECENT_LIMIT = 4 << 20
+_OLDER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ class Limits:
 class Capture:
     """Turns paths into rows of one project.
 
-    `quiet_since` is the last moment at which no event was waiting: an entry whose change time is older was moved in.
+    `bulk` is true while a scan runs: its batches let others pass. `quiet_since` is the last moment at which no event
+    was waiting: an entry whose change time is older was moved in.
     """
 
     def __init__(self, store: Store, project: int, root: bytes, limits: Limits) -> None:
@@ -69,6 +73,7 @@ class Capture:
         self._under_way: list[tuple[Future[Receipt], list[Row]]] = []
         self._root_fd = -1
         self.quiet_since = 0
+        self.bulk = False
         self.torn: set[bytes] = set()
         self.last_seq = 0
         self.captured = 0
@@ -131,7 +136,7 @@ class Capture:
         self._row_index[row.path] = len(self._rows)
         self._rows.append(row)
         self._stats.append(stat)
-        if len(self._rows) >= _ROWS_LIMIT or self._bytes >= _BYTES_LIMIT:
+        if len(self._rows) >= (_BULK_ROWS if self.bulk else _ROWS_LIMIT) or self._bytes >= _BYTES_LIMIT:
             self._submit()
             while len(self._under_way) > _BATCHES_AHEAD:
                 self._acknowledge(self._under_way.pop(0))
@@ -183,15 +188,19 @@ class Capture:
             self._remember(entry.hash, reading.data)
 
     def _base(self, live: Live | None, size: int) -> encoding.Base | None:
-        if live is None or live.entry.kind != Kind.FILE:
+        if live is None:
             return None
-        place = self._store.catalogue().place(live.entry.hash)
-        if place is None or not encoding.wants_delta(size, place.size, place.depth):
-            return None
-        data = self._recent.get(live.entry.hash)
-        if data is not None:
-            return encoding.Base(place.id, place.hash, data, place.depth)
-        return self._store.contents.base(live.entry.hash)
+        catalogue = self._store.catalogue()
+        # A file that is written anew is seen empty or half first: an older version is the better base.
+        for digest in (live.entry.hash, *catalogue.older_contents(self.project, live.path, _OLDER)):
+            place = catalogue.place(digest)
+            if place is None or not encoding.wants_delta(size, place.size, place.depth):
+                continue
+            data = self._recent.get(digest)
+            if data is not None:
+                return encoding.Base(place.id, place.hash, data, place.depth)
+            return self._store.contents.base(digest)
+        return None
 
     def _remember(self, digest: bytes, data: bytes) -> None:
         """Keep a version for the delta of the next one: what is edited is edited again."""
@@ -254,7 +263,7 @@ class Capture:
         self._rows, self._stats, self._touched, self._contents = [], [], [], []
         self._pending, self._row_index, self._bytes = {}, {}, 0
         if facts or contents:
-            self._under_way.append((self._store.log.submit(facts, contents), rows))
+            self._under_way.append((self._store.log.submit(facts, contents, bulk=self.bulk), rows))
 
     def _acknowledge(self, batch: tuple[Future[Receipt], list[Row]]) -> None:
         future, rows = batch

@@ -257,11 +257,13 @@ class Reconciler:
     def everything(self, flags: int = 0) -> None:
         """Compare the whole tree with the journal, both ways, and commit. Many files are read by child processes."""
         self._bulk = BulkReading(self._capture)
+        self._capture.bulk = True
         try:
             self.directory(b"", None, deep=True, flags=flags)
             self._bulk.finish()
         finally:
             self._bulk.close()
             self._bulk = None
+            self._capture.bulk = False
         self._prove()
         self._capture.flush()

@@ -7,7 +7,7 @@ batch; the log thread writes beside it (WAL).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,35 +198,29 @@ class Catalogue:
         """What a path was in a cut: its row's entry, else absent or unknown, as its first row says."""
         directory, name = split_path(path)
         found = self.db.execute(
-            "select id, born_unknown from path where project = ? and dir = ? and name = ?", (project, directory, name)
+            f"select p.born_unknown, {_columns('b')} from path p {_last_row('b')}"
+            " where p.project = ? and p.dir = ? and p.name = ?",
+            (cut.seq, cut.moment, project, directory, name),
         ).fetchone()
-        return UNSEEN if found is None else self._entry_of(found[0], found[1], cut)
-
-    def _entry_of(self, path_id: int, born_unknown: int, cut: Cut) -> Entry:
-        found = self.db.execute(
-            f"select {_ENTRY} from row where path = ? and seq <= ? and at <= ? order by seq desc limit 1",
-            (path_id, cut.seq, cut.moment),
-        ).fetchone()
-        if found is not None:
-            return Entry(Kind(found[0]), *found[1:])
-        return UNSEEN if born_unknown else ABSENT
+        return UNSEEN if found is None else _entry_or(found[1:], found[0])
 
     def differences(self, project: int, before: Cut, after: Cut) -> Iterator[tuple[bytes, Entry, Entry]]:
         """(path, entry before, entry after) of the paths whose entries differ between two cuts, in O(rows between)."""
         seqs = sorted((before.seq, after.seq))
         moments = sorted((before.moment, after.moment))
-        query = "select path from row where seq > ? and seq <= ? and project = ?"
-        arguments: list[Any] = [*seqs, project]
+        rows = "select path from row where seq > ? and seq <= ? and project = ?"
+        chosen: list[Any] = [*seqs, project]
         if moments[0] != moments[1]:
-            query += " union select path from row where project = ? and at > ? and at <= ?"
-            arguments += [project, *moments]
-        # the newest rows may lie behind both moments
+            rows += " union select path from row where project = ? and at > ? and at <= ?"
+            chosen += [project, *moments]
         cursor = self.db.execute(
-            f"select id, dir, name, born_unknown from path where id in ({query}) order by dir, name", arguments
+            f"select p.dir, p.name, p.born_unknown, {_columns('b')}, {_columns('a')}"
+            f" from path p {_last_row('b')} {_last_row('a')} where p.id in ({rows}) order by p.dir, p.name",
+            (before.seq, before.moment, after.seq, after.moment, *chosen),
         )
-        for path_id, directory, name, born_unknown in cursor:
-            old = self._entry_of(path_id, born_unknown, before)
-            new = self._entry_of(path_id, born_unknown, after)
+        for directory, name, born_unknown, *entries in cursor:
+            old = _entry_or(entries[:6], born_unknown)
+            new = _entry_or(entries[6:], born_unknown)
             if old != new:
                 yield join_path(directory, name), old, new
 
@@ -255,6 +249,15 @@ class Catalogue:
         )
         return [_row(path, found) for found in cursor]
 
+    def older_contents(self, project: int, path: bytes, limit: int) -> list[bytes]:
+        """The hashes of a file's last versions before the live one, newest first."""
+        cursor = self.db.execute(
+            "select r.hash from row r join path p on p.id = r.path where p.project = ? and p.dir = ? and p.name = ?"
+            " and r.seq < p.seq and r.kind = 1 order by r.seq desc limit ?",
+            (project, *split_path(path), limit),
+        )
+        return [found[0] for found in cursor]
+
     # checkpoints
 
     def checkpoints(self, where: str, arguments: Iterable[Any], limit: int = -1) -> list[Checkpoint]:
@@ -280,6 +283,23 @@ class Catalogue:
         """Whether a checkpoint with this event key exists."""
         query = "select 1 from checkpoint where project = ? and event_key = ?"
         return self.db.execute(query, (project, key)).fetchone() is not None
+
+
+def _columns(alias: str) -> str:
+    return ", ".join(f"{alias}.{name}" for name in ("kind", "mode", "size", "hash", "target", "reason"))
+
+
+def _last_row(alias: str) -> str:
+    """The last row of a path in a cut, if there is one; takes the cut's seq and moment."""
+    last = "select max(seq) from row where path = p.id and seq <= ? and at <= ?"
+    return f"left join row {alias} on {alias}.seq = ({last})"
+
+
+def _entry_or(found: Sequence[Any], born_unknown: int) -> Entry:
+    """The entry of a row; without one the path was absent, or unknown, as its first row says."""
+    if found[0] is None:
+        return UNSEEN if born_unknown else ABSENT
+    return Entry(Kind(found[0]), *found[1:])
 
 
 def _live(path: bytes, found: tuple[Any, ...]) -> Live:

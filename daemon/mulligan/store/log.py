@@ -10,9 +10,9 @@ import errno
 import hashlib
 import logging
 import os
-import queue
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -72,6 +72,7 @@ class Receipt:
 class _Submission:
     facts: Sequence[AnyFact]
     contents: Sequence[encoding.Encoded | Placed]
+    bulk: bool = False
     future: Future[Receipt] = field(default_factory=Future)
     first_seq: int = 0
 
@@ -92,7 +93,10 @@ class Log:
     ) -> None:
         self._directory, self._db, self._writer, self._now = directory, connection, writer, now
         self._batch, self._seq, self._content_id = batch, seq, content_id
-        self._queue: queue.SimpleQueue[_Submission | None] = queue.SimpleQueue()
+        self._waiting: deque[_Submission] = deque()
+        self._bulk: deque[_Submission] = deque()
+        self._ready = threading.Condition()
+        self._closing = False
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self.damage = ""
         self.committed: Callable[[], None] = lambda: None
@@ -104,21 +108,29 @@ class Log:
     def close(self) -> None:
         """Commit what was submitted, then stop. Idempotent."""
         if self._thread.is_alive():
-            self._queue.put(None)
+            with self._ready:
+                self._closing = True
+                self._ready.notify()
             self._thread.join()
         self._writer.close()
         self._db.close()
 
-    def submit(self, facts: Sequence[AnyFact], contents: Sequence[encoding.Encoded | Placed] = ()) -> Future[Receipt]:
+    def submit(
+        self, facts: Sequence[AnyFact], contents: Sequence[encoding.Encoded | Placed] = (), *, bulk: bool = False
+    ) -> Future[Receipt]:
         """Queue facts for the next batch, with the contents that they name; the future is fulfilled when durable.
 
-        The future raises ReadOnlyError, StoreFullError or OSError; then nothing of this submission is in the store.
+        A `bulk` submission lets all others pass, so that a scan of one project keeps nobody waiting; order is kept
+        within each lane only. The future raises ReadOnlyError, StoreFullError or OSError; then nothing of this
+        submission is in the store.
         """
-        submission = _Submission(facts, contents)
+        submission = _Submission(facts, contents, bulk)
         if self.damage:
             submission.future.set_exception(ReadOnlyError(self.damage, hint="mulligan verify"))
         else:
-            self._queue.put(submission)
+            with self._ready:
+                (self._bulk if bulk else self._waiting).append(submission)
+                self._ready.notify()
         return submission.future
 
     def append(self, facts: Sequence[AnyFact], contents: Sequence[encoding.Encoded | Placed] = ()) -> Receipt:
@@ -126,23 +138,18 @@ class Log:
         return self.submit(facts, contents).result()
 
     def _run(self) -> None:
-        while True:
-            first = self._queue.get()
-            if first is None:
-                return
-            group, last = [first], False
-            while len(group) < _GROUP_LIMIT:
-                try:
-                    another = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-                if another is None:
-                    last = True
-                    break
-                group.append(another)
+        while group := self._next_group():
             self._commit(group)
-            if last:
-                return
+
+    def _next_group(self) -> list[_Submission]:
+        """Everything that waits, but of the bulk lane one only; empty at the end."""
+        with self._ready:
+            while not (self._waiting or self._bulk or self._closing):
+                self._ready.wait()
+            group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP_LIMIT))]
+            if self._bulk and not group:
+                group.append(self._bulk.popleft())
+            return group
 
     def _commit(self, group: list[_Submission]) -> None:
         if self.damage:
