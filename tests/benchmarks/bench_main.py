@@ -117,7 +117,7 @@ def measure_restores(table: Table, peers: list[Peer], tree: SourceTree, rounds: 
         for peer in peers:
             if not isinstance(peer, Restic):
                 tree.edit(1, rng)
-                work = timed(partial(peer.restore_all, states[peer.name]))
+                work = timed(partial(peer.restore_in_place, states[peer.name]))
                 table.add("restore all, one file differs", peer.name, work)
             (path,) = tree.edit(1, rng)
             work = timed(partial(peer.restore_one, states[peer.name], path))

@@ -34,6 +34,10 @@ class Peer(ABC):
     def restore_all(self, state: str) -> None:
         """The whole tree, into the emptied directory."""
 
+    def restore_in_place(self, state: str) -> None:
+        """The whole tree, over one that hardly differs."""
+        self.restore_all(state)
+
     @abstractmethod
     def restore_one(self, state: str, path: Path) -> None:
         """One file, in its place."""
@@ -128,6 +132,10 @@ class ShadowGit(_Commands):
     def restore_all(self, state: str) -> None:
         self._run("git", "read-tree", state)
         self._run("git", "checkout-index", "-a", "-f")
+
+    def restore_in_place(self, state: str) -> None:
+        # Unlike read-tree, this keeps what the index knows of unchanged files, and writes the others alone.
+        self._run("git", "checkout", "-q", state, "--", ".")
 
     def restore_one(self, state: str, path: Path) -> None:
         self._run("git", "checkout", "-q", state, "--", str(path.relative_to(self.root)))

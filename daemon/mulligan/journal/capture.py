@@ -7,6 +7,7 @@ acknowledged only when `flush` has returned. No lock is held while a file is rea
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from mulligan import clock
-from mulligan.descent import open_root
+from mulligan.descent import open_root, parent_of
 from mulligan.errors import MulliganError
 from mulligan.journal.reading import Reading, read_descriptor, read_entry, unchanged
 from mulligan.journal.reading_child import Setup
@@ -99,6 +100,14 @@ class Capture:
         """What a reading child has to know."""
         store = self._store
         return Setup(self.root, store.pool, store.catalogue_path, self._limits.max_file_bytes, store.clock.correction)
+
+    def is_directory(self, path: bytes) -> bool:
+        """Whether a directory stands at a path now."""
+        try:
+            with parent_of(self._root_fd, path) as (fd, name):
+                return stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
+        except OSError:
+            return False
 
     def path(self, path: bytes, arrival: Arrival | None, flags: int = 0) -> Entry:
         """Look at one path; `arrival` is None if a scan found it. Returns what stands there."""

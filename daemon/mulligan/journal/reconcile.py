@@ -61,6 +61,7 @@ class Reconciler:
         self._directories: dict[bytes, int] = {}
         self._pace: dict[bytes, _Pace] = {}
         self._bulk: BulkReading | None = None
+        self._before: IgnoreRules | None = None
         self.unwatched = 0
         self.progress: Callable[[int], None] = lambda _done: None
 
@@ -90,6 +91,8 @@ class Reconciler:
 
     def run(self, *, everything: bool) -> int | None:
         """Look at all that is due (or at everything), commit, and return when the next place is due (journal time)."""
+        for path in [path for path in self._dirty if self.rules.is_ignore_file(RelPath(path))]:
+            self._entry(path, self._dirty.pop(path))  # first: they say what else is to be looked at
         while self._directories:
             directory, arrival = self._directories.popitem()
             self.directory(directory, Arrival(arrival, arrival))
@@ -136,11 +139,10 @@ class Reconciler:
             self._capture.path(part, Arrival(dirty.first, dirty.last))
 
     def _ignored(self, path: bytes) -> bool:
+        """Whether a path is left out, by the rules and by what stands there now."""
         if self.rules.judge(RelPath(path), False):
             return True
-        # a directory above may be ignored, or may be none any more
-        parts = path.split(b"/")
-        return any(self.rules.judge(RelPath(b"/".join(parts[:depth])), True) for depth in range(1, len(parts)))
+        return self.rules.judge(RelPath(path), True) and self._capture.is_directory(path)
 
     def _sqlite_set(self, path: bytes) -> list[bytes]:
         """A path, with the other members of its SQLite set if it belongs to one."""
@@ -202,7 +204,10 @@ class Reconciler:
         return below
 
     def _item(self, item: Found, live: Live | None, arrival: Arrival | None, flags: int) -> None:
-        first = flags & ~Flag.FROM_UNKNOWN if live is not None else flags
+        seen_before = live is not None
+        if self._before is not None and not self._before.judge(RelPath(item.path), item.kind == Kind.DIR):
+            seen_before = True  # it was in scope: its directory was listed without it
+        first = flags & ~Flag.FROM_UNKNOWN if seen_before else flags
         if is_client_temporary(item.path.rpartition(b"/")[2]) and live is None:
             now = self._now()
             self._dirty.setdefault(item.path, _Dirty(now, now, True))
@@ -251,8 +256,18 @@ class Reconciler:
 
     def _judge_again(self, directory: bytes) -> None:
         """An ignore file changed: what it now hides is unknown, what it now shows was unknown until now."""
-        self.rules.reload(RelPath(directory))
-        self.directory(directory, None, deep=True, flags=Flag.FROM_UNKNOWN)
+        before = self.rules.snapshot()
+        if not self.rules.reload(RelPath(directory)):
+            return
+        project = self._capture.project
+        for live in list(self._catalogue().below(project, directory)):
+            if self.rules.judge(RelPath(live.path), live.entry.kind == Kind.DIR):
+                self._capture.unknown(live, "ignored")
+        self._before = before
+        try:
+            self.directory(directory, None, deep=True, flags=Flag.FROM_UNKNOWN)
+        finally:
+            self._before = None
 
     def everything(self, flags: int = 0) -> None:
         """Compare the whole tree with the journal, both ways, and commit. Many files are read by child processes."""

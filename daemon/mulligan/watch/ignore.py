@@ -9,6 +9,7 @@ matching line decides. As in git, nothing below a directory that is left out can
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -130,6 +131,12 @@ class IgnoreRules:
         self._forced.add(path)
         self._passages.update(above)
         return True
+
+    def snapshot(self) -> IgnoreRules:
+        """The rules as they are now, to compare with after a `reload`."""
+        other = copy.copy(self)
+        other._levels, other._files, other._tags = dict(self._levels), dict(self._files), dict(self._tags)
+        return other
 
     def reload(self, directory: RelPath) -> bool:
         """Read the ignore files of a directory again. Returns whether that can change what is left out."""
