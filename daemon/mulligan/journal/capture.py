@@ -17,7 +17,7 @@ import msgspec
 from mulligan import clock
 from mulligan.descent import open_root, parent_of
 from mulligan.errors import MulliganError
-from mulligan.journal.reading import Reading, read_descriptor, read_entry, unchanged
+from mulligan.journal.reading import Reading, read_descriptor, read_entry, stat_of, unchanged
 from mulligan.journal.reading_child import Setup
 from mulligan.model import ABSENT, Entry, Flag, Kind, Row, Stat
 from mulligan.store import encoding
@@ -100,6 +100,14 @@ class Capture:
         """What a reading child has to know."""
         store = self._store
         return Setup(self.root, store.pool, store.catalogue_path, self._limits.max_file_bytes, store.clock.correction)
+
+    def is_unchanged(self, live: Live) -> bool:
+        """Whether lstat proves that a path is what the journal says."""
+        try:
+            with parent_of(self._root_fd, live.path) as (fd, name):
+                return unchanged(live.stat, stat_of(os.lstat(name, dir_fd=fd), 0))
+        except OSError:
+            return False
 
     def is_directory(self, path: bytes) -> bool:
         """Whether a directory stands at a path now."""

@@ -7,7 +7,7 @@ is created in between is missed. Nothing is concluded from the order of events.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mulligan import clock
@@ -269,8 +269,29 @@ class Reconciler:
         finally:
             self._before = None
 
+    def _ignore_files_changed(self) -> bool:
+        """Whether an ignore file that the journal knows is another one now."""
+        catalogue, project = self._catalogue(), self._capture.project
+        for path in catalogue.named(project, (b".gitignore", b".mulliganignore")):
+            live = catalogue.live(project, path)
+            if live is not None and self._capture.path(path, None, Flag.AWAY) != live.entry:
+                return True
+        return False
+
+    def settled(self, changes: Changes, done: Iterable[bytes]) -> None:
+        """Take what an observer gathered, but for paths that we made and whose stat proves that they are as recorded."""
+        catalogue, project = self._catalogue(), self._capture.project
+        for path in done:
+            if path in changes.entries:
+                live = catalogue.live(project, path)
+                if live is not None and live.entry.there and self._capture.is_unchanged(live):
+                    del changes.entries[path]
+        self.take(changes)
+
     def everything(self, flags: int = 0) -> None:
         """Compare the whole tree with the journal, both ways, and commit. Many files are read by child processes."""
+        if flags & Flag.AWAY and self._ignore_files_changed():
+            flags |= Flag.FROM_UNKNOWN  # what is new to us may only have been hidden until now
         self._bulk = BulkReading(self._capture)
         self._capture.bulk = True
         try:

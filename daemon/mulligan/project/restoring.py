@@ -15,6 +15,7 @@ import msgspec
 
 from mulligan.errors import NotFoundError
 from mulligan.faults import point
+from mulligan.journal.memory import give_back_memory
 from mulligan.model import Checkpoint, Cut, Kind, Row, Stat
 from mulligan.project.checkpoints import Request
 from mulligan.project.naming import Position
@@ -179,13 +180,10 @@ class Restorer:
         for path, entry in outcome.captured:
             rows.append(Row(path, entry, now, now))
             stats.append(Stat(seen=now))
+        captured = {path for path, _ in outcome.captured}
         for done in outcome.done:
             live = catalogue.live(project, done.path)
-            if (
-                live is not None
-                and live.entry == done.after
-                and not any(path == done.path for path, _ in outcome.captured)
-            ):
+            if live is not None and live.entry == done.after and done.path not in captured:
                 continue
             rows.append(Row(done.path, done.after, now, max(now, live.at + 1 if live else 0)))
             stats.append(done.stat or Stat(seen=now))
@@ -216,9 +214,11 @@ class Restorer:
     def _look_again(self, outcome: Outcome) -> None:
         """Paths that are not as planned are for the journal to find out."""
         worker = self._worker
+        worker.settle([done.path for done in outcome.done])
         if worker.reconciler is not None:
             worker.reconciler.soil([*outcome.differs, *(path for path, _ in outcome.skipped)])
         worker.sync()
+        give_back_memory(len(outcome.done))
 
     def recover(self) -> None:
         """Finish or roll back what a crash interrupted, and record the result. Raises MulliganError to try again."""

@@ -22,6 +22,7 @@ from mulligan.events import Bus
 from mulligan.faults import point
 from mulligan.journal import gitinfo
 from mulligan.journal.capture import Capture, Limits
+from mulligan.journal.memory import give_back_memory
 from mulligan.journal.reconcile import Reconciler
 from mulligan.model import Checkpoint, Cut, Flag, Row
 from mulligan.project.checkpoints import Request, make_checkpoint
@@ -241,6 +242,7 @@ class ProjectWorker:
                 self._catch_up(project, identity)
             self.health.state = "watching"
             self._after_rescan(self.now())
+            give_back_memory()
         finally:
             self.capture.close()
         self.bus.publish("project", project=os.fsdecode(self.root), state="watching")
@@ -367,6 +369,7 @@ class ProjectWorker:
             self.health.overflows += 1
         self.health.last_error = ""
         self._after_rescan(started)
+        give_back_memory()
 
     def _after_rescan(self, started: int) -> None:
         now = self.now()
@@ -408,6 +411,14 @@ class ProjectWorker:
             self._rescan()
         self.reconciler.run(everything=True)
         self.health.backlog = self.reconciler.backlog
+
+    def settle(self, done: list[bytes]) -> None:
+        """After an operation of our own: its events are not news, unless somebody wrote as well. Runs in the thread."""
+        if self.observer is not None and self.reconciler is not None:
+            self.observer.barrier(_BARRIER_SECONDS)
+            changes = self.observer.drain()
+            self._must_rescan = self._must_rescan or changes.overflow
+            self.reconciler.settled(changes, done)
 
     # checkpoints
 

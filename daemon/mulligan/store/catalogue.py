@@ -171,6 +171,12 @@ class Catalogue:
         for found in self.db.execute(query, arguments):
             yield _live(join_path(found[0], found[1]), found[2:])
 
+    def named(self, project: int, names: Sequence[bytes]) -> list[bytes]:
+        """The paths of live files with one of these names."""
+        marks = ", ".join("?" for _ in names)
+        query = f"select dir, name from path where project = ? and kind = 1 and name in ({marks})"
+        return [join_path(*found) for found in self.db.execute(query, (project, *names))]
+
     def odd(self, project: int) -> list[tuple[bytes, Entry]]:
         """Live special and unknown entries."""
         cursor = self.db.execute(
