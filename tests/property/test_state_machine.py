@@ -68,7 +68,9 @@ class ProjectLife(RuleBasedStateMachine):
         self.model = Model()
         self.root = Path()
         self.restarted = False
+        # Paths that were changed around a restart, between two barriers.
         self.away: set[bytes] = set()
+        self.gap = False
 
     @initialize()
     def begin(self) -> None:
@@ -135,6 +137,7 @@ class ProjectLife(RuleBasedStateMachine):
     @rule(pin=st.booleans())
     def checkpoint(self, pin: bool) -> None:
         made = self.daemon.call("checkpoint.create", project=self.root, description="by hand", pin=pin)["checkpoint"]
+        self._barrier()
         assert made["complete"], made["incomplete_paths"]
         assert made["pinned"] == pin
         if self.model.current is not None:
@@ -148,6 +151,7 @@ class ProjectLife(RuleBasedStateMachine):
     def restore(self, pick: int) -> None:
         identity = self._checkpoint(pick)
         done = self.daemon.call("checkpoint.restore", project=self.root, id=identity, confirmed=True)
+        self._barrier()
         assert not done["plan"]["kept"]
         assert not done["plan"]["skipped"]
         self.model.took(done["pre_restore_checkpoint_id"])
@@ -183,6 +187,7 @@ class ProjectLife(RuleBasedStateMachine):
         method = "operation.redo" if self.model.last.undone else "operation.undo"
         note(method)
         done = self.daemon.call(method, project=self.root, confirmed=True)
+        self._barrier()
         assert not done["conflicts"]
         self.model.reversed_last()
         self.model.current = None
@@ -193,6 +198,7 @@ class ProjectLife(RuleBasedStateMachine):
     @rule()
     def moment(self) -> None:
         self.daemon.call("watch.sync", project=self.root)
+        self._barrier()
         time.sleep(APART_SECONDS)
         self.model.moments.append((time.time_ns(), dict(self.model.tree)))
         time.sleep(APART_SECONDS)
@@ -218,6 +224,7 @@ class ProjectLife(RuleBasedStateMachine):
         self.daemon.call("message.track", session=self.session, project=self.root, line=json.dumps(line))
         made = self.daemon.until(lambda: self._of_line(identity), 5, "the prompt's checkpoint is not there")
         assert (made["trigger"], made["placement"]) == ("prompt", "timestamp")
+        self._barrier()
         # What was changed while nobody looked may have changed before the moment: the daemon has to say so.
         assert {_path(item, "path") for item in made["incomplete_paths"]} <= self.away
         self.model.checkpoints[made["id"]] = tree
@@ -237,9 +244,16 @@ class ProjectLife(RuleBasedStateMachine):
         for name in names_:
             if path := self._free(0, name):
                 self.disk.write(path, b"written while away\n", 0o644, atomic=False)
-                self.away.add(path)
         self.daemon.start()
+        self.gap = True
         self.counts["restarts"] += 1
+
+    def _barrier(self) -> None:
+        """All that happened before is captured; what happened around a restart is found by a scan, late."""
+        if self.gap:
+            self.away |= self.disk.touched
+        self.disk.touched.clear()
+        self.gap = False
 
     # What must hold.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -170,6 +171,6 @@ FIELDS = st.fixed_dictionaries(
 def test_no_objects_make_the_parser_or_the_machine_raise(written: list[dict[str, object]]) -> None:
     machine = SessionMachine(State("s"), lambda key: False, Settings(strategy=Strategy.PER_TOOL_USE))
     for line in written:
-        for event in parse_line(msgspec.json.encode(line)).events:
+        for event in parse_line(json.dumps(line).encode()).events:
             machine.feed(event)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(machine.state), type=State) == machine.state

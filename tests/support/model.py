@@ -142,10 +142,11 @@ class Model:
 
 
 class Disk:
-    """Changes a tree on disk and in the model alike."""
+    """Changes a tree on disk and in the model alike; `touched` gathers the paths, until somebody clears it."""
 
     def __init__(self, root: Path, model: Model) -> None:
         self.root, self.model = root, model
+        self.touched: set[bytes] = set()
 
     def _place(self, path: bytes) -> bytes:
         return os.path.join(os.fsencode(self.root), path)
@@ -166,21 +167,25 @@ class Disk:
         if atomic:
             os.rename(written, place)
         self.model.tree[path] = File(data, mode)
+        self.touched.add(path)
 
     def mkdir(self, path: bytes, mode: int) -> None:
         """A directory where nothing is."""
         os.mkdir(self._place(path))
         os.chmod(self._place(path), mode)
         self.model.tree[path] = Dir(mode)
+        self.touched.add(path)
 
     def symlink(self, path: bytes, target: bytes) -> None:
         """A link where nothing is."""
         os.symlink(target, self._place(path))
         self.model.tree[path] = Link(target)
+        self.touched.add(path)
 
     def chmod(self, path: bytes, mode: int) -> None:
         """Other permissions for a file or a directory."""
         os.chmod(self._place(path), mode)
+        self.touched.add(path)
         node = self.model.tree[path]
         self.model.tree[path] = Dir(mode) if isinstance(node, Dir) else File(node.data, mode)  # type: ignore[union-attr]
 
@@ -192,9 +197,12 @@ class Disk:
             os.unlink(self._place(path))
         for gone in below(self.model.tree, path):
             del self.model.tree[gone]
+            self.touched.add(gone)
 
     def rename(self, path: bytes, to: bytes) -> None:
         """The entry with all below it gets another name, where nothing is."""
         os.rename(self._place(path), self._place(to))
+        self.touched.update(below(self.model.tree, path))
         moved = {to + old[len(path) :]: self.model.tree.pop(old) for old in below(self.model.tree, path)}
         self.model.tree.update(moved)
+        self.touched.update(moved)

@@ -279,7 +279,7 @@ class Reconciler:
         return False
 
     def settled(self, changes: Changes, done: Iterable[bytes]) -> None:
-        """Take what an observer gathered, but for paths that we made and whose stat proves that they are as recorded."""
+        """Take what an observer gathered, but for paths that we made and whose stat proves them as recorded."""
         catalogue, project = self._catalogue(), self._capture.project
         for path in done:
             if path in changes.entries:

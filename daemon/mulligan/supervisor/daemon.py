@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from mulligan import logs
 from mulligan.config import Config, load
@@ -17,6 +18,7 @@ from mulligan.control.services import Services
 from mulligan.errors import MulliganError
 from mulligan.events import Bus
 from mulligan.paths import Places, claude_config_dirs
+from mulligan.project.checkpoints import Request
 from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
 from mulligan.store.state import StateDatabase
@@ -108,6 +110,7 @@ class Daemon:
         self._schedule.every(_STATUS_SECONDS, "status", self._tell_status)
         if self._notifier.watchdog_seconds:
             self._schedule.every(self._notifier.watchdog_seconds, "watchdog", self._alive)
+        self._schedule_interval()
         self._notifier.ready(self._status_text())
         log.info("mulligand answers at %s", self._places.socket)
         await self._stopping.wait()
@@ -137,6 +140,21 @@ class Daemon:
         self._notifier.status(self._status_text())
         await asyncio.to_thread(self._store.log_clock)
 
+    def _schedule_interval(self) -> None:
+        self._schedule.cancel("interval")
+        if self._config.interval:
+            self._schedule.every(self._config.interval, "interval", self._take_interval)
+
+    async def _take_interval(self) -> None:
+        """A checkpoint of every project whose tree is not the one of its current checkpoint."""
+        for worker in self._registry.workers():
+            settings = self._settings.effective(os.fsdecode(worker.root))
+            if not settings["auto_checkpoint"]["value"] or settings["strategy"]["value"] == "manual":
+                continue
+            if worker.health.state == "watching":
+                request = Request("interval", strategy=settings["strategy"]["value"], only_if_different=True)
+                await asyncio.wrap_future(worker.call(partial(worker.checkpoint, request)))
+
     def _status_text(self) -> str:
         workers = self._registry.workers()
         watching = sum(worker.health.state == "watching" for worker in workers)
@@ -149,6 +167,7 @@ class Daemon:
         self._config = config
         self._adoption.forget()
         logs.set_level(config.log_level)
+        self._threadsafe(self._schedule_interval)
         self._bus.publish("daemon", state="reloaded")
         log.info("the configuration was read again")
 

@@ -150,7 +150,9 @@ def recent_sessions(services: Services) -> list[dict[str, Any]]:
     since = services.store.clock.now() - _DAY
     cursor = services.store.catalogue().db.execute(
         "select s.id, p.path, s.last, s.ended, (select count(*) from prompt where session = s.id),"
-        " (select count(*) from call where session = s.id) from session s join project p on p.id = s.project"
+        " (select count(*) from call where session = s.id),"
+        " (select coalesce(sum(input + output + cache_creation + cache_read), 0) from usage where session = s.id)"
+        " from session s join project p on p.id = s.project"
         " where s.last >= ? and p.state not in (?, ?) order by s.last desc limit 20",
         (since, REMOVED, EXCLUDED),
     )
@@ -162,9 +164,10 @@ def recent_sessions(services: Services) -> list[dict[str, Any]]:
             "ended": bool(ended),
             "prompts": prompts,
             "calls": calls,
+            "total_tokens": tokens,
             "strategy": services.settings.value("strategy", show_path(path), session),
         }
-        for session, path, last, ended, prompts, calls in cursor
+        for session, path, last, ended, prompts, calls, tokens in cursor
     ]
 
 
