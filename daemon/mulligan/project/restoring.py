@@ -23,6 +23,8 @@ from mulligan.project.worker import ProjectWorker
 from mulligan.restore.apply import apply
 from mulligan.restore.plan import Change, Outcome, Plan, Step, ancestors, make_plan, same
 from mulligan.restore.recovery import recover
+from mulligan.restore.stage import Job, Staged
+from mulligan.restore.stage_child import stage_in_children
 from mulligan.store.records import AnyFact, CurrentFact, OperationFact, RowsFact
 
 _DONE, _ROLLED_BACK = "done", "rolled_back"
@@ -167,10 +169,14 @@ class Restorer:
                 force=force,
                 identity=(project.dev, project.ino),
                 now=worker.now,
+                stager=self._stage_elsewhere,
             )
         except BaseException:
             self._store.log.append([msgspec.structs.replace(operation, phase=_ROLLED_BACK)])
             raise
+
+    def _stage_elsewhere(self, stage: bytes, jobs: list[Job], careful: bool) -> Staged:
+        return stage_in_children(stage, jobs, self._store.pool, self._store.catalogue_path, careful=careful)
 
     def _rows(self, outcome: Outcome) -> list[AnyFact]:
         """The rows of what was done; versions that were captured on the way come before them."""

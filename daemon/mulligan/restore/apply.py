@@ -15,7 +15,7 @@ import msgspec
 from mulligan import faults
 from mulligan.errors import MulliganError
 from mulligan.restore.plan import Outcome, Plan
-from mulligan.restore.run import Run, never
+from mulligan.restore.run import Run, Stager, never
 from mulligan.restore.stage import Contents, open_stage
 from mulligan.restore.swap import Capture
 from mulligan.restore.tree import Tree, split
@@ -43,8 +43,11 @@ def apply(
     force: bool = False,
     identity: tuple[int, int] | None = None,
     now: Callable[[], int] = never,
+    stager: Stager | None = None,
 ) -> Outcome:
     """Carry out a plan below `root` (absolute); `staging` is the directory in the store for stages.
+
+    `stager` stages thousands of files elsewhere than in this process.
 
     Raises IntegrityError if the store cannot give a content (`data["paths"]`), and MulliganError if there is no room or
     no place to prepare: then nothing was touched. With `force` damaged paths are left out, and versions that nobody
@@ -58,6 +61,7 @@ def apply(
         faults.point("restore.begin")
         stage = open_stage(tree, staging, operation)
         run = Run(tree, stage, plan, contents, capture, resumed=False)
+        run.stager = stager
         try:
             run.prepare()
             log.staged()

@@ -18,7 +18,7 @@ from mulligan.restore import exchange
 from mulligan.restore.directories import OPEN_BITS, Directories, is_mode_only
 from mulligan.restore.plan import Done, Outcome, Plan, Step, same, same_content, sqlite_base
 from mulligan.restore.sqlite import in_use
-from mulligan.restore.stage import MANY, Contents, Job, Stage, stage_files
+from mulligan.restore.stage import MANY, Contents, Job, Stage, Staged, stage_files
 from mulligan.restore.swap import Capture, NotTakenError, Swapper
 from mulligan.restore.tree import Seen, Tree, kind_of, look, proves, recorded, set_mode, status, why
 
@@ -26,6 +26,13 @@ from mulligan.restore.tree import Seen, Tree, kind_of, look, proves, recorded, s
 def never() -> int:
     """No journal time: the stats of an outcome prove nothing then."""
     return 0
+
+
+#: From this many files on, other processes stage them.
+VERY_MANY = 1000
+
+#: (stage directory, jobs, careful) to what was staged; see `stage_files`.
+Stager = Callable[[bytes, list[Job], bool], Staged]
 
 
 class Run:
@@ -37,6 +44,7 @@ class Run:
         self.tree, self.stage, self.plan, self.contents, self.resumed = tree, stage, plan, contents, resumed
         self.steps = list(plan.steps())
         self.swapper = Swapper(tree, stage, capture, force=plan.force)
+        self.stager: Stager | None = None
         self.done: list[tuple[int, Entry]] = []
         self.skipped: list[tuple[bytes, str]] = []
         self.kept: list[tuple[bytes, str]] = []
@@ -78,7 +86,10 @@ class Run:
         those paths are listed and left out. Raises OSError.
         """
         jobs = self._jobs()
-        staged = stage_files(self.stage.path, jobs, self.contents, sync=len(jobs) < MANY, careful=self.resumed)
+        if self.stager is not None and len(jobs) >= VERY_MANY:
+            staged = self.stager(self.stage.path, jobs, self.resumed)
+        else:
+            staged = stage_files(self.stage.path, jobs, self.contents, sync=len(jobs) < MANY, careful=self.resumed)
         if staged.damaged and not (self.plan.force or self.resumed):
             paths = [self.steps[index].path for index, _ in staged.damaged]
             raise IntegrityError(

@@ -1,0 +1,97 @@
+"""Staging a big restore in child processes: reading, decoding, checking and writing thousands of files.
+
+`stage_in_children` is `stage_files` shared by two niced children, each with a half of the list:
+`python -m mulligan.restore.stage_child` gets its half on standard input and answers with what it made. The interpreter
+of the daemon stays free for captures and requests meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from mulligan.errors import MulliganError
+from mulligan.restore.plan import Step
+from mulligan.restore.stage import Job, Staged, stage_files
+from mulligan.restore.tree import Seen
+from mulligan.store.catalogue import Catalogue, connect
+from mulligan.store.contents import Contents
+
+CHILDREN = 2
+_NICENESS = 5
+_CHUNK = 100
+
+
+class Half(msgspec.Struct, array_like=True):
+    """What a child is asked to do."""
+
+    pool: str
+    catalogue: str
+    stage: bytes
+    careful: bool
+    jobs: list[tuple[int, Step]]
+
+
+def stage_in_children(stage_dir: bytes, jobs: list[Job], pool: str, catalogue: str, *, careful: bool) -> Staged:
+    """Stage the files of many steps, nothing made durable yet.
+
+    Raises OSError as `stage_files` does, and MulliganError if a child has died.
+    """
+    halves: list[list[Job]] = [[] for _ in range(CHILDREN)]
+    for start in range(0, len(jobs), _CHUNK):
+        halves[start // _CHUNK % CHILDREN] += jobs[start : start + _CHUNK]
+    steps = dict(jobs)
+    staged = Staged({}, [])
+    with ThreadPoolExecutor(CHILDREN) as threads:
+        for seen, damaged in threads.map(
+            lambda half: _ask(Half(pool, catalogue, stage_dir, careful, half)), [half for half in halves if half]
+        ):
+            staged.seen.update({index: Seen(found, steps[index].target) for index, found in seen.items()})
+            staged.damaged += damaged
+    return staged
+
+
+def _ask(half: Half) -> tuple[dict[int, os.stat_result], list[tuple[int, str]]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "mulligan.restore.stage_child"],
+        input=msgspec.msgpack.encode(half),
+        stdout=subprocess.PIPE,
+        check=False,
+        cwd="/",
+    )
+    if done.returncode != 0 or not done.stdout:
+        raise MulliganError(
+            f"a staging process ended with status {done.returncode}", hint="try again; nothing was changed"
+        )
+    answer = pickle.loads(done.stdout)
+    if isinstance(answer, OSError):
+        raise answer
+    found: tuple[dict[int, os.stat_result], list[tuple[int, str]]] = answer
+    return found
+
+
+def main() -> int:
+    """Stage one half."""
+    os.nice(_NICENESS)
+    os.umask(0o077)  # the stage sets exact modes itself
+    half = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Half)
+    catalogue = Catalogue(connect(half.catalogue))
+    contents = Contents(half.pool, lambda: catalogue)
+    answer: object
+    try:
+        staged = stage_files(half.stage, half.jobs, contents, careful=half.careful)
+        answer = ({index: seen.stat for index, seen in staged.seen.items()}, staged.damaged)
+    except OSError as error:
+        answer = OSError(error.errno, error.strerror)
+    sys.stdout.buffer.write(pickle.dumps(answer))
+    sys.stdout.buffer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
