@@ -56,7 +56,8 @@ class Restorer:
         needed = {above for path in chosen for above in ancestors(path)}
         changes = []
         for path, target, live in found:
-            if path in chosen or (path in needed and target.kind == Kind.DIR):
+            missing = target.kind == Kind.DIR and live.kind != Kind.DIR
+            if path in chosen or (path in needed and missing):
                 known = catalogue.live(project.id, path)
                 changes.append(Change(path, target, live, known.stat if known else None))
         return make_plan(changes, force=force)
