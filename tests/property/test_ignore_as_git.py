@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mulligan.model import RelPath
@@ -61,6 +61,10 @@ def lay_out(root: Path, files: set[tuple[str, ...]], rules: dict[tuple[str, ...]
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(files={("a",), ("d", "a", "b")}, rules={}, exclude=b"a/a\n***/a\n")
+@example(files={("a",), ("b",)}, rules={(): b"\xef\xbb\xbfa\r\n"}, exclude=b"")
+@example(files={("build", "x"), ("rebuild.py",), ("src", "build")}, rules={(): b"build\n"}, exclude=b"")
+@example(files={("d", "a"), ("d", "b")}, rules={(): b"d/\n", ("d",): b"!a\n"}, exclude=b"")
 @given(files=tree, rules=ignore_files, exclude=ignore_file)
 def test_W10_patterns_match_as_git_matches(
     files: set[tuple[str, ...]], rules: dict[tuple[str, ...], bytes], exclude: bytes

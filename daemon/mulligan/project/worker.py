@@ -40,6 +40,8 @@ _BARRIER_SECONDS = 10.0
 _ROOT_CHECK_SECONDS = 2.0
 #: The idle rescan is the safety net for writes that give no event (mmap); it may cost a second an hour.
 _RESCAN_MIN_SECONDS, _RESCAN_SHARE = 300.0, 3600.0
+#: Where directories had to stay unwatched, scanning is all there is: it may take a twentieth of the time.
+_UNWATCHED_SECONDS, _UNWATCHED_SHARE = 5.0, 20.0
 
 
 class ObserverFactory(Protocol):
@@ -373,7 +375,10 @@ class ProjectWorker:
 
     def _after_rescan(self, started: int) -> None:
         now = self.now()
-        pause = max(_RESCAN_MIN_SECONDS, (now - started) / NANOSECONDS * _RESCAN_SHARE)
+        took = (now - started) / NANOSECONDS
+        pause = max(_RESCAN_MIN_SECONDS, took * _RESCAN_SHARE)
+        if self.observer is not None and self.observer.limit_reached:
+            pause = max(_UNWATCHED_SECONDS, took * _UNWATCHED_SHARE)
         self._next_rescan = now + int(pause * NANOSECONDS)
 
     def _on_rows(self, rows: list[Row]) -> None:

@@ -102,6 +102,11 @@ class Store:
             self._logged_correction = self.clock.correction
             self.log.append([ClockFact(self.clock.correction, self.clock.now())])
 
+    def log_end(self) -> None:
+        """Record how long this store was watched over: what comes after is a gap."""
+        if not self.damage:
+            self.log.append([ClockFact(self.clock.correction, self.clock.now())])
+
     def disk_bytes(self) -> int:
         """What the store takes on disk, the reserve included."""
         total = 0

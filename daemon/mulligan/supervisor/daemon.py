@@ -119,6 +119,7 @@ class Daemon:
         await self._server.close()
         await asyncio.to_thread(self._follower.stop)
         await asyncio.to_thread(self._registry.stop)
+        await asyncio.to_thread(self._store.log_end)
         await self._tasks.cancel()
         remove_address(self._places)
         if owns_socket:

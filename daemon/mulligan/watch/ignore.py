@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ __all__ = ["IgnoreRules", "is_client_temporary"]
 
 _GITIGNORE, _OWN = b".gitignore", b".mulliganignore"
 _IGNORE_FILES = frozenset((_GITIGNORE, _OWN, derived.CACHE_TAG, derived.VENV_TAG))
+_SOURCES = (_GITIGNORE, _OWN, derived.GIT)
 _MEMO_LIMIT = 20_000
 _ROOT = RelPath(b"")
 
@@ -109,6 +110,14 @@ class IgnoreRules:
         return path.rpartition(b"/")[2] in _IGNORE_FILES
 
     # telling
+
+    def listed(self, directory: RelPath, names: Container[bytes]) -> None:
+        """Spare the look for ignore files in a directory whose names were just read."""
+        if directory and directory not in self._levels and not any(name in names for name in _SOURCES):
+            parent, name = _split(directory)
+            above = self._level(parent)
+            out = above.excluded or self._left_out(above, parent, directory, name)
+            self._levels[directory] = self._excluded if out else above
 
     def set_boundaries(self, boundaries: Iterable[bytes]) -> None:
         """Name the roots of other projects anew: they belong to those."""

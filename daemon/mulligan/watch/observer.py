@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +28,11 @@ class Touch:
 
 @dataclass(slots=True)
 class Changes:
-    """What was gathered since the last drain. After an overflow only a comparison of the whole tree tells."""
+    """What was gathered since the last drain.
+
+    `directories` are to be reconciled with the disk: they came, went, were moved, or may be readable again. After an
+    `overflow` only a comparison of the whole tree tells, and nothing but the root is watched any more.
+    """
 
     entries: dict[bytes, Touch] = field(default_factory=dict)
     directories: set[bytes] = field(default_factory=set)
@@ -46,12 +51,18 @@ class Changes:
 class Observer(Protocol):
     """Watches the directories of one root. All methods but `start` may be called from the worker's thread at any time.
 
-    `root_gone` turns true when the root itself was removed, moved or unmounted. `limit_reached` says which limit of
-    the system keeps directories unwatched, and what to set; "" if none does.
+    The rule for whoever takes the changes: watch a directory first and list it after; a subdirectory that is found and
+    not watched is to be reconciled as well. A name to which something happened loses the watches below it, so the rule
+    finds what was moved, exchanged or replaced.
     """
 
-    root_gone: bool
-    limit_reached: str
+    @property
+    def root_gone(self) -> bool:
+        """Whether the root itself was removed, moved or unmounted; it stays so."""
+
+    @property
+    def limit_reached(self) -> str:
+        """Which limit of the system keeps directories unwatched now, and what to set; "" if none does."""
 
     @property
     def watched(self) -> int:
@@ -79,12 +90,60 @@ class Observer(Protocol):
         """End; the observer cannot be used again."""
 
 
+#: File systems whose other users change files without this kernel being told.
+_REMOTE = frozenset(
+    (
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "afs",
+        "ceph",
+        "glusterfs",
+        "lustre",
+        "vboxsf",
+        "virtiofs",
+        "fuseblk",
+    )
+)
+
+
+def file_system_of(root: bytes, mounts: bytes) -> str:
+    """The type of the file system that holds an absolute path, by the text of /proc/self/mountinfo; "" if unknown."""
+    longest, kind = -1, ""
+    for line in mounts.splitlines():
+        fields, _, rest = line.partition(b" - ")
+        parts = fields.split()
+        if len(parts) < 5 or not rest:
+            continue
+        point = parts[4].decode("unicode_escape").encode("latin-1").rstrip(b"/")
+        if (root == point or root.startswith(point + b"/")) and len(point) >= longest:
+            longest, kind = len(point), rest.split()[0].decode(errors="replace")
+    return kind
+
+
+def _is_remote(root: bytes) -> bool:
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            kind = file_system_of(os.path.realpath(root), file.read())
+    except OSError:
+        return False
+    return kind in _REMOTE or kind.startswith("fuse.")
+
+
 def make_observer(root: bytes, now: Callable[[], int]) -> Observer:
     """The best observer that this system has for a root."""
     if sys.platform != "linux":
         from mulligan.watch.generic import GenericObserver  # noqa: PLC0415 - each platform loads its own
 
         return GenericObserver(root, now)
+    if _is_remote(root):
+        from mulligan.watch.generic import PolledObserver  # noqa: PLC0415
+
+        log.info("%s is on a file system that tells of nothing: it is compared every few seconds", os.fsdecode(root))
+        return PolledObserver(root, now)
     from mulligan.watch.inotify import InotifyObserver, open_reader  # noqa: PLC0415
     from mulligan.watch.polling import PollingObserver  # noqa: PLC0415
 
