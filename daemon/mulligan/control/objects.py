@@ -8,6 +8,7 @@ from typing import Any
 
 from mulligan.clock import to_rfc3339
 from mulligan.model import Checkpoint, Entry, Kind
+from mulligan.project.checkpoints import MANUAL_SESSION
 
 
 def show_path(path: bytes) -> str:
@@ -30,7 +31,7 @@ def checkpoint_object(made: Checkpoint, project_path: bytes) -> dict[str, Any]:
     return {
         "id": made.id,
         "ordinal": made.ordinal,
-        "session_id": made.session or "manual",
+        "session_id": made.session or MANUAL_SESSION,
         "project_id": str(made.project),
         "project_path": os.fsencode(project_path).decode("utf-8", "replace"),
         "parent_checkpoint_id": made.parent or None,

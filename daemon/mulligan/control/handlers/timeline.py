@@ -8,10 +8,11 @@ from mulligan.control.methods import Params, method
 from mulligan.control.objects import checkpoint_object, show_path
 from mulligan.control.services import Call
 from mulligan.model import Checkpoint
+from mulligan.project.checkpoints import MANUAL_SESSION
 
 
 class TimelineParams(Params, frozen=True, kw_only=True):
-    """`session` "" means every checkpoint of the project, in one tree."""
+    """`session` "" means every checkpoint of the project in one tree, whose session is the most recently active one."""
 
     project: str
     session: str = ""
@@ -45,7 +46,7 @@ def get(call: Call, params: TimelineParams) -> dict[str, Any]:
     roots = tree(found, worker.root)
     settings = call.services.settings.effective(show_path(worker.root), session)
     return {
-        "session_id": session or None,
+        "session_id": session or call.names(worker).session("") or MANUAL_SESSION,
         "root_node": roots[0] if roots else None,
         "roots": roots,
         "current_checkpoint_id": catalogue.current(worker.project_id, session) or None,
