@@ -7,6 +7,7 @@ of the `array_like` structs is part of `store/FORMAT.md`; fields are only ever a
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import NewType
 
 import msgspec
@@ -20,6 +21,11 @@ ContentHash = NewType("ContentHash", bytes)
 ProjectId = NewType("ProjectId", int)
 SessionId = NewType("SessionId", str)
 CheckpointId = NewType("CheckpointId", str)
+
+
+def covers(paths: Sequence[bytes], path: bytes) -> bool:
+    """Whether one of `paths` is `path` or a directory above it; no paths cover everything."""
+    return not paths or any(not above or path == above or path.startswith(above + b"/") for above in paths)
 
 
 class Kind(enum.IntEnum):

@@ -36,8 +36,3 @@ def relative_path(root: bytes, path: bytes) -> bytes:
             f"{shown} is outside of {root.decode('utf-8', 'replace')}", hint="give a path inside the project"
         )
     return whole[len(root) :].lstrip(b"/")
-
-
-def covers(paths: Sequence[bytes], path: bytes) -> bool:
-    """Whether one of `paths` is `path` or a directory above it; no paths cover everything."""
-    return not paths or any(not prefix or is_inside(path, prefix) for prefix in paths)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from mulligan.errors import NotFoundError
 from mulligan.faults import point
 from mulligan.journal.memory import give_back_memory
-from mulligan.model import Checkpoint, Cut, Kind, Row, Stat
+from mulligan.model import Checkpoint, Cut, Kind, Row, Stat, covers
 from mulligan.project.checkpoints import Request
 from mulligan.project.naming import Position
 from mulligan.project.worker import ProjectWorker
@@ -47,12 +47,12 @@ class Restorer:
     def __init__(self, worker: ProjectWorker) -> None:
         self._worker, self._store = worker, worker.store
 
-    def plan_for(self, position: Position, covers: Callable[[bytes], bool], *, force: bool = False) -> Plan:
-        """What it takes to get to a position, for the paths that are covered; everything is captured before."""
+    def plan_for(self, position: Position, paths: Sequence[bytes] = (), *, force: bool = False) -> Plan:
+        """What it takes to get to a position, for all or some paths; everything is captured before."""
         self._worker.sync()
         catalogue, project = self._store.catalogue(), self._worker.record()
-        found = list(catalogue.differences(project.id, position.cut, Cut(project.last_seq)))
-        chosen = {path for path, _, _ in found if covers(path)}
+        found = list(catalogue.differences(project.id, position.cut, Cut(project.last_seq), paths))
+        chosen = {path for path, _, _ in found if covers(paths, path)}
         needed = {above for path in chosen for above in ancestors(path)}
         changes = []
         for path, target, live in found:
@@ -62,15 +62,13 @@ class Restorer:
                 changes.append(Change(path, target, live, known.stat if known else None))
         return make_plan(changes, force=force)
 
-    def restore(
-        self, position: Position, covers: Callable[[bytes], bool], session: str, *, partial: bool, force: bool
-    ) -> Result:
+    def restore(self, position: Position, paths: Sequence[bytes], session: str, *, force: bool) -> Result:
         """Take the way back, then make the disk equal to the position. Raises as `apply`, with nothing done then."""
-        plan = self.plan_for(position, covers, force=force)
+        plan = self.plan_for(position, paths, force=force)
         before = self._way_back(f"before restore of {position.label}", session)
         operation = self._begin("restore", position.checkpoint.id if position.checkpoint else "", before.id)
         outcome = self._apply(operation, plan, force=force)
-        after = self._conclude(operation, outcome, position, session, partial=partial)
+        after = self._conclude(operation, outcome, position, session, partial=bool(paths))
         return Result(plan, operation.id, outcome, before, after)
 
     # undo and redo

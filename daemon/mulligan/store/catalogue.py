@@ -210,15 +210,25 @@ class Catalogue:
         ).fetchone()
         return UNSEEN if found is None else _entry_or(found[1:], found[0])
 
-    def differences(self, project: int, before: Cut, after: Cut) -> Iterator[tuple[bytes, Entry, Entry]]:
-        """(path, entry before, entry after) of the paths whose entries differ between two cuts, in O(rows between)."""
+    def differences(
+        self, project: int, before: Cut, after: Cut, only: Sequence[bytes] = ()
+    ) -> Iterator[tuple[bytes, Entry, Entry]]:
+        """(path, entry before, entry after) of the paths whose entries differ between two cuts, in O(rows between).
+
+        With `only`: those of these paths, of everything below them and of the directories above them.
+        """
         seqs = sorted((before.seq, after.seq))
         moments = sorted((before.moment, after.moment))
-        rows = "select path from row where seq > ? and seq <= ? and project = ?"
+        # the plus keeps SQLite from walking all rows of the project by another index
+        rows = "select path from row where seq > ? and seq <= ? and +project = ?"
         chosen: list[Any] = [*seqs, project]
         if moments[0] != moments[1]:
             rows += " union select path from row where project = ? and at > ? and at <= ?"
             chosen += [project, *moments]
+        if only and b"" not in only:
+            where, places = _around(project, only)
+            rows += f" intersect select id from path where {where}"
+            chosen += places
         cursor = self.db.execute(
             f"select p.dir, p.name, p.born_unknown, {_columns('b')}, {_columns('a')}"
             f" from path p {_last_row('b')} {_last_row('a')} where p.id in ({rows}) order by p.dir, p.name",
@@ -289,6 +299,23 @@ class Catalogue:
         """Whether a checkpoint with this event key exists."""
         query = "select 1 from checkpoint where project = ? and event_key = ?"
         return self.db.execute(query, (project, key)).fetchone() is not None
+
+
+def _around(project: int, paths: Sequence[bytes]) -> tuple[str, list[Any]]:
+    """A condition for some paths, what is below them and the directories above them, with its arguments."""
+    terms: list[str] = []
+    arguments: list[Any] = []
+    above: set[bytes] = set()
+    for path in paths:
+        terms.append("project = ? and (dir = ? or (dir > ? and dir < ?))")
+        arguments += [project, path, path + b"/", path + b"0"]
+        while path and path not in above:
+            above.add(path)
+            path = path.rpartition(b"/")[0]
+    for path in above:
+        terms.append("project = ? and dir = ? and name = ?")
+        arguments += [project, *split_path(path)]
+    return " or ".join(terms), arguments
 
 
 def _columns(alias: str) -> str:

@@ -189,12 +189,19 @@ def test_a_barrier_is_exact_while_others_write_without_a_pause(observer: Inotify
          str(root / "noise/n")],
     )  # fmt: skip
     try:
-        missed = 0
+        whole, missed = 0, 0
         for number in range(500):
             (root / f"mine/f{number % 50}").write_text(str(number))
             assert observer.barrier(10)
-            missed += RelPath(b"mine/f%d" % (number % 50)) not in observer.drain().entries
+            changes = observer.drain()
+            if changes.overflow:  # on a busy machine the noise fills the queue; then it is told, and names are lost
+                for directory in (b"", b"noise", b"mine"):
+                    observer.watch(directory)
+                continue
+            whole += 1
+            missed += RelPath(b"mine/f%d" % (number % 50)) not in changes.entries
         assert missed == 0
+        assert whole > 100
     finally:
         noise.kill()
         noise.wait()

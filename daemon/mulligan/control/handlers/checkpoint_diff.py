@@ -7,11 +7,11 @@ from typing import Any
 
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import path_fields, show_path
-from mulligan.control.scope import covers, relative_paths
+from mulligan.control.scope import relative_paths
 from mulligan.control.services import Call
 from mulligan.errors import NotFoundError
 from mulligan.journal.diff import Change, FileDiff, Options, diff_trees
-from mulligan.model import Cut, RelPath
+from mulligan.model import Cut, RelPath, covers
 from mulligan.project.naming import Position
 
 
@@ -60,7 +60,7 @@ def diff(call: Call, params: DiffParams) -> dict[str, Any]:
     catalogue, contents = call.services.store.catalogue(), call.services.store.contents
     changes = [
         Change(RelPath(path), old, new)
-        for path, old, new in catalogue.differences(project.id, before.cut, cut)
+        for path, old, new in catalogue.differences(project.id, before.cut, cut, paths)
         if covers(paths, path)
     ]
     if paths and not changes:

@@ -6,7 +6,7 @@ from typing import Any
 
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import checkpoint_object, show_path
-from mulligan.control.scope import covers, relative_paths
+from mulligan.control.scope import relative_paths
 from mulligan.control.services import Call
 from mulligan.errors import RefusedError
 from mulligan.project.restoring import Restorer, Result
@@ -93,13 +93,10 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     paths = relative_paths(worker, params.paths, params.paths_b64)
     restorer = Restorer(worker)
 
-    def covered(path: bytes) -> bool:
-        return covers(paths, path)
-
     def run() -> Result:
         if params.dry_run or not params.confirmed:
-            return Result(restorer.plan_for(position, covered, force=params.force))
-        return restorer.restore(position, covered, session, partial=bool(paths), force=params.force)
+            return Result(restorer.plan_for(position, paths, force=params.force))
+        return restorer.restore(position, paths, session, force=params.force)
 
     result = worker.call(run).result()
     if not params.dry_run and not params.confirmed:
