@@ -18,6 +18,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 import zstandard
+
 from mulligan.clock import FOREVER
 from mulligan.control import handlers
 from mulligan.control.framing import LINE_LIMIT

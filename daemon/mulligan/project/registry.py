@@ -71,9 +71,18 @@ class Registry:
         return worker
 
     def _rules(self, root: bytes) -> IgnoreRules:
+        return IgnoreRules(root, boundaries=self._nested(root))
+
+    def _nested(self, root: bytes) -> list[bytes]:
+        """The roots of other projects below a root: they are theirs to capture."""
         with self._lock:
-            nested = [path for path in self._workers if path != root and is_inside(path, root)]
-        return IgnoreRules(root, boundaries=nested)
+            return [path for path in self._workers if path != root and is_inside(path, root)]
+
+    def _tell_outer(self, root: bytes) -> None:
+        """The project around a root that came or went has to judge what lies there anew."""
+        outer = self.holding(os.path.dirname(root))
+        if outer is not None:
+            outer.call(lambda: outer.set_boundaries(self._nested(outer.root)))
 
     def holding(self, path: bytes) -> ProjectWorker | None:
         """The project that a path belongs to: the innermost root above it."""
@@ -138,7 +147,9 @@ class Registry:
             )  # fmt: skip
             self._store.log.append([fact])
             log.info("project %s added", os.fsdecode(root))
-            return self._begin(self._store.catalogue().project(number))
+            worker = self._begin(self._store.catalogue().project(number))
+        self._tell_outer(root)
+        return worker
 
     def end(self, worker: ProjectWorker, state: str) -> None:
         """Stop watching a project for good (`removed`, `excluded`); what was captured stays."""
@@ -151,6 +162,7 @@ class Registry:
         with self._lock:
             self._workers.pop(project.path, None)
         worker.stop()
+        self._tell_outer(project.path)
         self._bus.publish("project", project=os.fsdecode(project.path), state=state)
 
     def exclude(self, target: str) -> None:

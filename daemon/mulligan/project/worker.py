@@ -417,6 +417,13 @@ class ProjectWorker:
         self.reconciler.run(everything=True)
         self.health.backlog = self.reconciler.backlog
 
+    def set_boundaries(self, roots: list[bytes]) -> None:
+        """Other projects below the root came or went: the tree is compared anew. Runs in the thread."""
+        if self.reconciler is not None:
+            self.reconciler.rules.set_boundaries(roots)
+            self._must_rescan = True
+            self._wake()
+
     def settle(self, done: list[bytes]) -> None:
         """After an operation of our own: its events are not news, unless somebody wrote as well. Runs in the thread."""
         if self.observer is not None and self.reconciler is not None:

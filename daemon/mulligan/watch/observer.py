@@ -139,13 +139,12 @@ def make_observer(root: bytes, now: Callable[[], int]) -> Observer:
         from mulligan.watch.generic import GenericObserver  # noqa: PLC0415 - each platform loads its own
 
         return GenericObserver(root, now)
-    if _is_remote(root):
-        from mulligan.watch.generic import PolledObserver  # noqa: PLC0415
+    from mulligan.watch.generic import PolledObserver  # noqa: PLC0415
 
+    if _is_remote(root):
         log.info("%s is on a file system that tells of nothing: it is compared every few seconds", os.fsdecode(root))
         return PolledObserver(root, now)
     from mulligan.watch.inotify import InotifyObserver, open_reader  # noqa: PLC0415
-    from mulligan.watch.polling import PollingObserver  # noqa: PLC0415
 
     try:
         return InotifyObserver(root, now, open_reader())
@@ -154,4 +153,6 @@ def make_observer(root: bytes, now: Callable[[], int]) -> Observer:
             raise
         limit = "no more inotify instances: changes are found by scanning; raise fs.inotify.max_user_instances"
         log.warning("%s", limit)
-        return PollingObserver(limit)
+        polled = PolledObserver(root, now)
+        polled.limit_reached = limit
+        return polled

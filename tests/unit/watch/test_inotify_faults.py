@@ -285,7 +285,7 @@ def test_W5_a_full_table_of_watches_is_said_with_the_setting_and_goes_away(root:
 
 def test_W5_no_instance_left_is_said_with_the_setting(root: Path) -> None:
     name, _, limit = limited(root, "max_inotify_instances", 0)[0].split("|")
-    assert name == "PollingObserver"
+    assert name == "PolledObserver"
     assert "fs.inotify.max_user_instances" in limit
 
 
