@@ -195,12 +195,14 @@ class Capture:
             return
         if entry.kind != Kind.FILE or entry.hash in self._pending:
             return
-        if self._store.catalogue().place(entry.hash) is not None:
+        known = self._store.catalogue().place(entry.hash) is not None
+        if known and self._store.contents.holds(entry.hash):
             return
         if reading.blocks is not None:
             self._queue(encoding.block_list(entry.hash, entry.size, reading.blocks))
         elif reading.data is not None:
-            base = self._base(live, entry.size)
+            # what is stored again because it is damaged stands on its own: it may be the base of its base
+            base = None if known else self._base(live, entry.size)
             self._queue(encoding.encode(reading.data, entry.hash, base))
             self._remember(entry.hash, reading.data)
 
@@ -216,7 +218,8 @@ class Capture:
             data = self._recent.get(digest)
             if data is not None:
                 return encoding.Base(place.id, place.hash, data, place.depth)
-            return self._store.contents.base(digest)
+            if (base := self._store.contents.base(digest)) is not None:
+                return base
         return None
 
     def _remember(self, digest: bytes, data: bytes) -> None:
@@ -229,9 +232,8 @@ class Capture:
             self._recent_bytes -= len(self._recent.pop(next(iter(self._recent))))
 
     def _store_block(self, digest: bytes, block: bytes) -> None:
-        if digest in self._pending or self._store.catalogue().place(digest) is not None:
-            return
-        self._queue(encoding.encode(block, digest))
+        if digest not in self._pending and not self._store.contents.holds(digest):
+            self._queue(encoding.encode(block, digest))
         if self._bytes >= _BYTES_LIMIT:
             self._submit()
 

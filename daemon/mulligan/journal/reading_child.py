@@ -20,8 +20,9 @@ from mulligan.journal.reading import Reading, read_named, vanished
 from mulligan.model import Entry, Kind, Stat
 from mulligan.store import encoding
 from mulligan.store.catalogue import Catalogue, connect
+from mulligan.store.contents import Contents
 from mulligan.store.encoding import Encoded
-from mulligan.store.segments import SEGMENT_LIMIT, RecordKind, SegmentKind, SegmentWriter, pack_record, segment_numbers
+from mulligan.store.segments import SEGMENT_LIMIT, RecordKind, SegmentKind, SegmentWriter, pack_record
 
 _LENGTH = struct.Struct("<I")
 _SYNC_BYTES = 4 << 20
@@ -90,8 +91,8 @@ def frame(data: bytes) -> bytes:
 class _Pool:
     """The child's own segments."""
 
-    def __init__(self, directory: str, catalogue: Catalogue) -> None:
-        self._directory, self._catalogue = directory, catalogue
+    def __init__(self, directory: str, contents: Contents) -> None:
+        self._directory, self._contents = directory, contents
         self._writer: SegmentWriter | None = None
         self._seen: set[bytes] = set()
         self._unsynced = 0
@@ -108,18 +109,14 @@ class _Pool:
         return Stored(encoded.hash, encoded.size, encoded.encoding, writer.number, offset, len(encoded.payload))
 
     def wants(self, digest: bytes) -> bool:
-        """Whether a content is new."""
-        return digest not in self._seen and self._catalogue.place(digest) is None
+        """Whether a content is new, or to be stored again because it is damaged."""
+        return digest not in self._seen and not self._contents.holds(digest)
 
     def _open(self) -> SegmentWriter:
         if self._writer is not None and self._writer.offset >= SEGMENT_LIMIT:
             self.close()
-        while self._writer is None:
-            number = max(segment_numbers(self._directory), default=0) + 1
-            try:
-                self._writer = SegmentWriter.create(self._directory, number, SegmentKind.POOL)
-            except FileExistsError:
-                continue  # the log or the other child was faster
+        if self._writer is None:
+            self._writer = SegmentWriter.create_next(self._directory, SegmentKind.POOL)
         return self._writer
 
     def sync(self) -> None:
@@ -144,7 +141,8 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     setup = msgspec.msgpack.decode(first, type=Setup)
     clock = Clock(correction=setup.correction)
     catalogue = Catalogue(connect(setup.catalogue))
-    pool = _Pool(setup.pool, catalogue)
+    contents = Contents(setup.pool, lambda: catalogue)
+    pool = _Pool(setup.pool, contents)
     root_fd = open_root(setup.root)
     try:
         while (data := read_frame(requests)) is not None:
@@ -158,6 +156,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     finally:
         os.close(root_fd)
         pool.close()
+        contents.close()
         catalogue.close()
 
 

@@ -27,6 +27,9 @@ _BURST, _BURST_PAUSE = 20, 500 * clock.MILLISECOND
 _BURST_RESET = 10 * clock.NANOSECONDS
 _TEMPORARY_WAIT = 5 * clock.NANOSECONDS
 _SQLITE_PARTS = (b"-wal", b"-journal")
+#: Why a path is unknown after another directory took the root's place: that it is not there is no deletion.
+ANOTHER_ROOT = "another root directory"
+_OUT_OF_SIGHT = ("ignored", ANOTHER_ROOT)
 
 
 @dataclass(slots=True)
@@ -63,6 +66,7 @@ class Reconciler:
         self._bulk: BulkReading | None = None
         self._before: IgnoreRules | None = None
         self.unwatched = 0
+        self.overflowed = False
         self.progress: Callable[[int], None] = lambda _done: None
 
     @property
@@ -71,8 +75,9 @@ class Reconciler:
         return len(self._dirty) + len(self._directories)
 
     def take(self, changes: Changes) -> None:
-        """Remember what an observer gathered."""
+        """Remember what an observer gathered; an overflow stays in `overflowed` until the tree is compared for it."""
         now = self._now()
+        self.overflowed = self.overflowed or changes.overflow
         for path, touch in changes.entries.items():
             known = self._dirty.get(path)
             if known is None:
@@ -226,7 +231,7 @@ class Reconciler:
                 self._capture.unknown(below, "ignored")
             self._observer.forget(RelPath(live.path))
             return
-        if live.entry.kind == Kind.ABSENT or (live.entry.kind == Kind.UNKNOWN and live.entry.reason == "ignored"):
+        if live.entry.kind == Kind.ABSENT or (live.entry.kind == Kind.UNKNOWN and live.entry.reason in _OUT_OF_SIGHT):
             return
         # the listing is older than this look: what is there now counts
         if self._capture.path(live.path, arrival, flags & ~Flag.FROM_UNKNOWN).kind != Kind.DIR and is_dir:
@@ -257,8 +262,18 @@ class Reconciler:
     def _judge_again(self, directory: bytes) -> None:
         """An ignore file changed: what it now hides is unknown, what it now shows was unknown until now."""
         before = self.rules.snapshot()
-        if not self.rules.reload(RelPath(directory)):
-            return
+        if self.rules.reload(RelPath(directory)):
+            self._compare_rules(directory, before)
+
+    def set_boundaries(self, roots: list[bytes]) -> None:
+        """Other projects' roots below ours came or went, which hides and shows as an ignore file does; commits."""
+        before = self.rules.snapshot()
+        self.rules.set_boundaries(roots)
+        self._compare_rules(b"", before)
+        self._prove()
+        self._capture.flush()
+
+    def _compare_rules(self, directory: bytes, before: IgnoreRules) -> None:
         project = self._capture.project
         for live in list(self._catalogue().below(project, directory)):
             if self.rules.judge(RelPath(live.path), live.entry.kind == Kind.DIR):

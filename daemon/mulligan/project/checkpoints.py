@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from mulligan.clock import FOREVER
+from mulligan.journal.reconcile import ANOTHER_ROOT
 from mulligan.model import Checkpoint, Cut, Git, Kind, Metadata, Tool
 from mulligan.store.catalogue import Catalogue, Project
 from mulligan.store.fold import add_digest, entry_digest
@@ -142,12 +143,15 @@ def _differs(catalogue: Catalogue, project: int, before: Cut, after: Cut) -> boo
 
 
 def _left_out(catalogue: Catalogue, project: int, cut: Cut) -> tuple[list[tuple[bytes, str]], list[bytes]]:
-    """((path, reason) of what is unknown though in scope, special files), as of now; ignored paths are neither."""
+    """((path, reason) of what is unknown though in scope, special files), as of now.
+
+    Ignored paths are neither, nor those of a root that was replaced: they are not there.
+    """
     incomplete, special = [], []
     for path, entry in catalogue.odd(project):
         if entry.kind == Kind.SPECIAL:
             special.append(path)
-        elif entry.reason != IGNORED_REASON:
+        elif entry.reason not in (IGNORED_REASON, ANOTHER_ROOT):
             incomplete.append((path, entry.reason))
     incomplete += [(path, "torn: it was being written") for path, flags in catalogue.flagged(project) if flags & 1]
     if cut.moment != FOREVER:

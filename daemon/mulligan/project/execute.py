@@ -93,9 +93,10 @@ def collect_facts(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> 
 def opened(command: OpenCall, known: CallFact | None, project: int, start: int) -> CallFact:
     """The call's fact when its window begins, or begins better known than before."""
     end, is_error = (known.end, known.is_error) if known else (0, False)
+    words = command.command or (known.command if known else "")
     return CallFact(
         command.tool, command.session, project, command.name, str(command.tool_class), start, end, is_error,
-        list(command.paths), command.prompt, command.agent, known.background if known else False,
+        list(command.paths), command.prompt, command.agent, known.background if known else False, command=words,
     )  # fmt: skip
 
 
@@ -106,14 +107,16 @@ def closed(command: CloseCall | EndBackground, known: CallFact, end: int) -> Cal
     return msgspec.structs.replace(known, end=end, is_error=command.is_error, background=command.background)
 
 
-_CALL = "id, session, project, name, owns, start, end, is_error, paths, prompt, agent, background, background_end"
+_CALL = (
+    "id, session, project, name, owns, start, end, is_error, paths, prompt, agent, background, background_end, command"
+)
 
 
 def _call_of(found: tuple[Any, ...]) -> CallFact:
-    call, session, project, name, owns, start, end, is_error, paths, prompt, agent, background, ended = found
+    call, session, project, name, owns, start, end, is_error, paths, prompt, agent, background, ended, command = found
     return CallFact(
         call, session, project, name, owns, start, end, bool(is_error), msgspec.msgpack.decode(paths), prompt,
-        bool(agent), bool(background), ended,
+        bool(agent), bool(background), ended, command,
     )  # fmt: skip
 
 
@@ -201,6 +204,7 @@ def _checkpoint(worker: ProjectWorker, command: TakeCheckpoint) -> Checkpoint | 
     request = Request(
         trigger=command.trigger,
         session=command.session,
+        description=_subject(worker, command),
         moment=cut.moment,
         placement=placement,
         strategy=command.strategy,
@@ -220,6 +224,15 @@ def _checkpoint(worker: ProjectWorker, command: TakeCheckpoint) -> Checkpoint | 
     if made is not None and late:
         _insert(worker, made, current)
     return made
+
+
+def _subject(worker: ProjectWorker, command: TakeCheckpoint) -> str:
+    """What a call was about: the file that its tool names, or its shell command."""
+    call = _stored_call(worker, command.tool.id) if command.tool else None
+    if call is None:
+        return ""
+    named = [relative(worker.root, os.path.normpath(path)) or path for path in call.paths]
+    return call.command or " ".join(path.decode("utf-8", "replace") for path in named)
 
 
 def _insert(worker: ProjectWorker, made: Checkpoint, current: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
 import logging
 import os
 import threading
 from collections.abc import Callable
 
 from mulligan.config import Config
-from mulligan.errors import NotFoundError, RefusedError
+from mulligan.errors import MulliganError, NotFoundError, RefusedError
 from mulligan.events import Bus
 from mulligan.journal.capture import Limits
 from mulligan.project.restoring import Restorer
@@ -43,11 +44,24 @@ class Registry:
 
     def start(self) -> None:
         """Watch every project that was watched before; returns when interrupted operations were finished."""
-        for project in self._store.catalogue().projects():
-            if project.state not in (REMOVED, EXCLUDED):
-                self._begin(project)
-        for worker in self.workers():
+        known = self._store.catalogue().projects()
+        # all are known before the first looks at its tree: the roots of the others are its boundaries
+        workers = [self._make_worker(project) for project in known if project.state not in (REMOVED, EXCLUDED)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
             worker.recovered.wait(_RECOVERY_SECONDS)
+        self.include()
+
+    def include(self) -> None:
+        """Watch what the configuration names; a directory that cannot be watched is said in the log."""
+        for path in self._config().directories("include", os.fsdecode(self._home)):
+            for found in sorted(glob.glob(path)) if "*" in path else [path]:
+                try:
+                    if not self.excluded(os.fsencode(os.path.realpath(found))):
+                        self.add(found)
+                except MulliganError as error:
+                    log.warning("include: %s", error.message)
 
     def stop(self) -> None:
         """End all workers."""
@@ -61,13 +75,12 @@ class Registry:
         with self._lock:
             return [self._workers[path] for path in sorted(self._workers)]
 
-    def _begin(self, project: Project) -> ProjectWorker:
+    def _make_worker(self, project: Project) -> ProjectWorker:
         with self._lock:
             limits = Limits(self._config().max_file_bytes)
             worker = ProjectWorker(self._store, project, self._bus, limits, self._rules, self._make_observer)
             worker.recover = Restorer(worker).recover
             self._workers[project.path] = worker
-        worker.start()
         return worker
 
     def _rules(self, root: bytes) -> IgnoreRules:
@@ -147,7 +160,8 @@ class Registry:
             )  # fmt: skip
             self._store.log.append([fact])
             log.info("project %s added", os.fsdecode(root))
-            worker = self._begin(self._store.catalogue().project(number))
+            worker = self._make_worker(self._store.catalogue().project(number))
+            worker.start()
         self._tell_outer(root)
         return worker
 

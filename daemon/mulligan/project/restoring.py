@@ -16,7 +16,7 @@ import msgspec
 from mulligan.errors import NotFoundError
 from mulligan.faults import point
 from mulligan.journal.memory import give_back_memory
-from mulligan.model import Checkpoint, Cut, Kind, Row, Stat, covers
+from mulligan.model import Checkpoint, Cut, Kind, RelPath, Row, Stat, covers
 from mulligan.project.checkpoints import Request
 from mulligan.project.naming import Position
 from mulligan.project.worker import ProjectWorker
@@ -28,6 +28,7 @@ from mulligan.restore.stage_child import stage_in_children
 from mulligan.store.records import AnyFact, CurrentFact, OperationFact, RowsFact
 
 _DONE, _ROLLED_BACK = "done", "rolled_back"
+_FOREIGN = "belongs to another project now"
 
 
 @dataclass(slots=True)
@@ -54,16 +55,26 @@ class Restorer:
         found = list(catalogue.differences(project.id, position.cut, Cut(project.last_seq), paths))
         chosen = {path for path, _, _ in found if covers(paths, path)}
         needed = {above for path in chosen for above in ancestors(path)}
-        changes = []
+        changes, foreign = [], []
         for path, target, live in found:
+            if self._is_foreign(path):
+                foreign += [Step(path, live, target, None, _FOREIGN)] if path in chosen else []
+                continue
             missing = target.kind == Kind.DIR and live.kind != Kind.DIR
             if path in chosen or (path in needed and missing):
                 known = catalogue.live(project.id, path)
                 changes.append(Change(path, target, live, known.stat if known else None))
-        return make_plan(changes, force=force)
+        plan = make_plan(changes, force=force)
+        return msgspec.structs.replace(plan, kept=plan.kept + foreign)
+
+    def _is_foreign(self, path: bytes) -> bool:
+        """Whether a path has become another project's: that one has a way back of its own."""
+        reconciler = self._worker.reconciler
+        return reconciler is not None and reconciler.rules.is_foreign(RelPath(path))
 
     def restore(self, position: Position, paths: Sequence[bytes], session: str, *, force: bool) -> Result:
         """Take the way back, then make the disk equal to the position. Raises as `apply`, with nothing done then."""
+        self._finish_interrupted()
         plan = self.plan_for(position, paths, force=force)
         before = self._way_back(f"before restore of {position.label}", session)
         operation = self._begin("restore", position.checkpoint.id if position.checkpoint else "", before.id)
@@ -82,7 +93,9 @@ class Restorer:
         for done in outcome.done:
             live = catalogue.live(project, done.path)
             entry = live.entry if live else done.after
-            if force or same(entry, done.after):
+            if self._is_foreign(done.path):
+                skipped.append(Step(done.path, done.after, done.before, None, _FOREIGN))
+            elif force or same(entry, done.after):
                 changes.append(Change(done.path, done.before, entry, live.stat if live else None))
             elif not same(entry, done.before):
                 skipped.append(Step(done.path, done.after, done.before, None, "changed since"))
@@ -91,6 +104,7 @@ class Restorer:
 
     def take_back(self, kind: str, operation: OperationFact, session: str, *, force: bool) -> Result:
         """Undo (or redo, by undoing the undo) an operation."""
+        self._finish_interrupted()
         plan = self.plan_inverse(operation, force=force)
         before = self._way_back(f"before {kind}", session)
         mine = self._begin(kind, operation.before, before.id, undoes=operation.id)
@@ -156,6 +170,7 @@ class Restorer:
 
     def _apply(self, operation: OperationFact, plan: Plan, *, force: bool) -> Outcome:
         worker, project = self._worker, self._worker.record()
+        steps = _Steps(worker, operation)
         try:
             return apply(
                 worker.root,
@@ -163,7 +178,7 @@ class Restorer:
                 self._store.contents,
                 operation=operation.id,
                 staging=os.fsencode(self._store.staging),
-                log=_Steps(worker, operation),
+                log=steps,
                 capture=worker.capture.store_version,
                 force=force,
                 identity=(project.dev, project.ino),
@@ -171,7 +186,8 @@ class Restorer:
                 stager=self._stage_elsewhere,
             )
         except BaseException:
-            self._store.log.append([msgspec.structs.replace(operation, phase=_ROLLED_BACK)])
+            if not steps.is_staged:  # else it is to be finished, not forgotten
+                self._store.log.append([msgspec.structs.replace(operation, phase=_ROLLED_BACK)])
             raise
 
     def _stage_elsewhere(self, stage: bytes, jobs: list[Job], careful: bool) -> Staged:
@@ -225,6 +241,11 @@ class Restorer:
         worker.sync()
         give_back_memory(len(outcome.done))
 
+    def _finish_interrupted(self) -> None:
+        """An operation whose end could not be recorded must not be finished over a later one."""
+        if self._operations("begin", "staged"):
+            self.recover()
+
     def recover(self) -> None:
         """Finish or roll back what a crash interrupted, and record the result. Raises MulliganError to try again."""
         for operation in self._operations("begin", "staged"):
@@ -255,6 +276,7 @@ class _Steps:
 
     def __init__(self, worker: ProjectWorker, operation: OperationFact) -> None:
         self._worker, self._operation = worker, operation
+        self.is_staged = False
 
     def begin(self, plan: Plan) -> None:
         """The plan is durable before anything is prepared."""
@@ -264,6 +286,7 @@ class _Steps:
     def staged(self) -> None:
         """From here on the plan is carried out."""
         self._worker.store.log.append([msgspec.structs.replace(self._operation, phase="staged")])
+        self.is_staged = True
 
 
 def current_facts(worker: ProjectWorker, target: Checkpoint, session: str) -> list[AnyFact]:

@@ -23,9 +23,10 @@ from mulligan.faults import point
 from mulligan.journal import gitinfo
 from mulligan.journal.capture import Capture, Limits
 from mulligan.journal.memory import give_back_memory
-from mulligan.journal.reconcile import Reconciler
+from mulligan.journal.reconcile import ANOTHER_ROOT, Reconciler
 from mulligan.model import Checkpoint, Cut, Flag, Row
 from mulligan.project.checkpoints import Request, make_checkpoint
+from mulligan.project.root import birth_time
 from mulligan.store.catalogue import Project
 from mulligan.store.records import AnyFact, CheckpointFact, CurrentFact, GapFact, ProjectFact
 from mulligan.store.store import Store
@@ -266,7 +267,8 @@ class ProjectWorker:
         """After a restart, a pause or another root: compare, and record the gap."""
         assert self.reconciler is not None
         start = max(project.last_capture, self.store.catalogue().meta("latest"), project.baseline_end)
-        same_root = identity == (project.dev, project.ino)
+        # an inode number is given to the next directory at once, but not with an older birth
+        same_root = identity == (project.dev, project.ino) and birth_time(self.root) <= start
         facts: list[AnyFact] = [GapFact(project.id, start, self.now(), "away" if same_root else "another root")]
         if not same_root:
             self._forget_root()
@@ -283,7 +285,7 @@ class ProjectWorker:
     def _forget_root(self) -> None:
         """Another directory stands in the root's place: what was known is unknown now, never deleted."""
         for live in list(self.store.catalogue().below(self.project_id, b"")):
-            self.capture.unknown(live, "another root directory")
+            self.capture.unknown(live, ANOTHER_ROOT)
         self.capture.flush()
 
     def _end_watch(self) -> None:
@@ -340,20 +342,21 @@ class ProjectWorker:
         """Take what the observer has, and capture what is due."""
         assert self.observer is not None and self.reconciler is not None
         self._woken.clear()
+        changes = self.observer.drain()
+        if self.observer.root_gone:
+            self._check_root()  # what was drained tells of another directory; all is compared, or nothing is there
+            return None
         self.capture.open()
         try:
-            changes = self.observer.drain()
-            if changes.overflow:
-                self.health.overflows += 1
-                self._must_rescan = True
             self.reconciler.take(changes)
-            now = self.now()
-            if self._must_rescan or now >= self._next_rescan:
+            self._count_overflow()
+            if self._must_rescan or self.now() >= self._next_rescan:
                 self._rescan()
             due = self.reconciler.run(everything=False)
+            self._count_overflow()
             self.health.backlog = self.reconciler.backlog
             self.health.limit = self.observer.limit_reached
-            return due
+            return self.now() if self._must_rescan else due
         finally:
             self.capture.close()
 
@@ -364,18 +367,26 @@ class ProjectWorker:
             started = self.now()
             self.health.rescans += 1
             self.reconciler.everything()
-            changes = self.observer.drain()
-            self.reconciler.take(changes)
-            if not changes.overflow:
+            self.reconciler.take(self.observer.drain())
+            self._count_overflow()
+            if not self._must_rescan:
                 break
-            self.health.overflows += 1
         self.health.last_error = ""
         self._after_rescan(started)
         give_back_memory()
 
+    def _count_overflow(self) -> None:
+        """An overflow was taken, by whoever drained: the tree is to be compared as a whole."""
+        assert self.reconciler is not None
+        if self.reconciler.overflowed:
+            self.reconciler.overflowed = False
+            self.health.overflows += 1
+            self._must_rescan = True
+
     def _after_rescan(self, started: int) -> None:
         now = self.now()
         took = (now - started) / NANOSECONDS
+        self.health.limit = self.observer.limit_reached if self.observer is not None else ""
         pause = max(_RESCAN_MIN_SECONDS, took * _RESCAN_SHARE)
         if self.observer is not None and self.observer.limit_reached:
             pause = max(_UNWATCHED_SECONDS, took * _UNWATCHED_SHARE)
@@ -407,30 +418,47 @@ class ProjectWorker:
         self.require_watching()
         assert self.observer is not None and self.reconciler is not None
         self.store.require_writable()
+        try:
+            self._reconcile_all()
+        except (MulliganError, OSError):
+            self._must_rescan = True  # what was taken from the observer may be in no batch
+            raise
+
+    def _reconcile_all(self) -> None:
+        assert self.observer is not None and self.reconciler is not None
         self.capture.open()
         whole = self.observer.barrier(_BARRIER_SECONDS)
         changes = self.observer.drain()
+        if self.observer.root_gone:
+            self.capture.close()
+            self._check_root()
+            self.require_watching()
+            self.capture.open()
+            changes, whole = self.observer.drain(), True
         self.reconciler.take(changes)
-        if changes.overflow or not whole or self._must_rescan or self.observer.limit_reached:
-            self.health.overflows += changes.overflow
+        self._count_overflow()
+        if not whole or self._must_rescan or self.observer.limit_reached:
             self._rescan()
         self.reconciler.run(everything=True)
+        self._count_overflow()  # later than the barrier: the next look's
+        self.health.limit = self.observer.limit_reached
         self.health.backlog = self.reconciler.backlog
 
     def set_boundaries(self, roots: list[bytes]) -> None:
-        """Other projects below the root came or went: the tree is compared anew. Runs in the thread."""
-        if self.reconciler is not None:
+        """Other projects below the root came or went: the tree is judged anew. Runs in the thread."""
+        if self.reconciler is None:
+            return
+        if self.health.state == "watching":
+            self.reconciler.set_boundaries(roots)
+        else:
             self.reconciler.rules.set_boundaries(roots)
-            self._must_rescan = True
-            self._wake()
 
     def settle(self, done: list[bytes]) -> None:
         """After an operation of our own: its events are not news, unless somebody wrote as well. Runs in the thread."""
         if self.observer is not None and self.reconciler is not None:
             self.observer.barrier(_BARRIER_SECONDS)
-            changes = self.observer.drain()
-            self._must_rescan = self._must_rescan or changes.overflow
-            self.reconciler.settled(changes, done)
+            self.reconciler.settled(self.observer.drain(), done)
+            self._count_overflow()
 
     # checkpoints
 

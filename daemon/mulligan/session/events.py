@@ -102,7 +102,10 @@ class RecordPrompt(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class OpenCall(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A call's window begins. The same `tool` may be opened again with a better `start` and name."""
+    """A call's window begins; `command` is a shell's.
+
+    The same `tool` may be opened again with a better `start` and name.
+    """
 
     session: str
     key: str
@@ -113,6 +116,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     paths: tuple[bytes, ...]
     agent: bool
     prompt: int
+    command: str = ""
 
 
 class CloseCall(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -70,6 +70,7 @@ CALL_TIMEOUT = 3600 * 1000 * MILLISECOND
 #: A result's line is written after the files, with a time cut to milliseconds; the same holds for the end of a turn.
 AFTER = MILLISECOND
 _PROMPT_IN_METADATA = 10_000
+_COMMAND_SHOWN = 200
 
 
 class SessionMachine:
@@ -276,7 +277,7 @@ class SessionMachine:
             state.turn.open, state.turn.settled = True, False
         call = Call(event.name, classify(event.name), event.time, event.agent)
         self._add_call(event.tool, call)
-        commands: list[SessionCommand] = [self._open(event.tool, call, event.paths)]
+        commands: list[SessionCommand] = [self._open(event.tool, call, event.paths, event.command or "")]
         hints = event.paths if call.tool_class is not ToolClass.READ_ONLY else ()
         if event.command and event.name == "Bash" and event.cwd:
             hints += written_paths(event.command, event.cwd)
@@ -288,7 +289,7 @@ class SessionMachine:
         while len(calls) > MOST_CALLS:
             del calls[next(iter(calls))]
 
-    def _open(self, tool: str, call: Call, paths: tuple[bytes, ...]) -> OpenCall:
+    def _open(self, tool: str, call: Call, paths: tuple[bytes, ...], command: str = "") -> OpenCall:
         return OpenCall(
             session=self.state.session,
             key="call:" + tool,
@@ -299,6 +300,7 @@ class SessionMachine:
             paths=paths if call.tool_class is ToolClass.PATH else (),
             agent=call.agent,
             prompt=self.state.prompts,
+            command=command[:_COMMAND_SHOWN],
         )
 
     def _hint(self, paths: tuple[bytes, ...]) -> list[SessionCommand]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
@@ -12,7 +13,7 @@ from mulligan.errors import IntegrityError
 from mulligan.store import encoding
 from mulligan.store.catalogue import Catalogue, Place
 from mulligan.store.encoding import Base, Encoding
-from mulligan.store.segments import RECORD_HEADER_SIZE, read_record, segment_path
+from mulligan.store.segments import RECORD_HEADER_SIZE, segment_path, unpack_header
 
 _OPEN_SEGMENTS = 16
 
@@ -21,7 +22,7 @@ class Contents:
     """The contents of one store, for any thread. `catalogue` gives the calling thread's read connection."""
 
     def __init__(self, directory: str, catalogue: Callable[[], Catalogue]) -> None:
-        self._directory, self._catalogue = directory, catalogue
+        self.directory, self._catalogue = directory, catalogue
         self._files: OrderedDict[int, int] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -60,11 +61,14 @@ class Contents:
             raise self._damaged(place, "its blocks do not add up to its hash")
 
     def base(self, digest: bytes) -> Base | None:
-        """A content as the base of a delta, or None if it is not fit for one."""
+        """A content as the base of a delta, or None if it is not fit for one, because it is damaged perhaps."""
         place = self._catalogue().place(digest)
         if place is None or place.encoding == Encoding.BLOCKS or place.depth >= encoding.MAX_DEPTH:
             return None
-        return Base(place.id, place.hash, self._read(place), place.depth)
+        try:
+            return Base(place.id, place.hash, self._read(place), place.depth)
+        except IntegrityError:
+            return None
 
     def _read(self, place: Place) -> bytes:
         data = self._decode(place)
@@ -83,20 +87,28 @@ class Contents:
         return encoding.apply_delta(payload, self._decode(base), place.size)
 
     def _payload(self, place: Place) -> bytes:
-        with self._lock:
-            fd = self._open(place)
-            # under the lock: another thread may push this segment out of the cache and close it
-            found = os.pread(fd, RECORD_HEADER_SIZE + place.stored, place.offset)
-        payload = found[RECORD_HEADER_SIZE:]
+        try:
+            with self._lock:
+                fd = self._open(place)
+                # under the lock: another thread may push this segment out of the cache and close it
+                found = os.pread(fd, RECORD_HEADER_SIZE + place.stored, place.offset)
+        except OSError as error:
+            raise self._damaged(
+                place, f"its segment cannot be read: {os.strerror(error.errno or 0).lower()}"
+            ) from error
+        header, payload = unpack_header(found), found[RECORD_HEADER_SIZE:]
         if len(payload) != place.stored:
             raise self._damaged(place, "its segment is too short")
+        # before it is decoded: a broken frame may ask for any amount of memory
+        if header is None or header.hash != place.hash or zlib.crc32(payload) != header.checksum:
+            raise self._damaged(place, "its record is damaged")
         return payload
 
     def _open(self, place: Place) -> int:
         fd = self._files.get(place.segment)
         if fd is None:
             try:
-                fd = os.open(segment_path(self._directory, place.segment), os.O_RDONLY | os.O_CLOEXEC)
+                fd = os.open(segment_path(self.directory, place.segment), os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
                 raise self._damaged(place, "its segment is missing") from None
             self._files[place.segment] = fd
@@ -108,11 +120,6 @@ class Contents:
     def check(self, place: Place) -> str:
         """What is wrong with one stored content, in words; "" if nothing is."""
         try:
-            with self._lock:
-                fd = self._open(place)
-                record = read_record(fd, place.offset)
-            if record is None or record.header.hash != place.hash:
-                return "its record is damaged"
             if place.encoding == Encoding.BLOCKS:
                 for _ in self.chunks(place.hash):
                     pass
@@ -121,6 +128,20 @@ class Contents:
         except IntegrityError as error:
             return error.message
         return ""
+
+    def holds(self, digest: bytes) -> bool:
+        """Whether a content is stored and its record, with those that it builds on, is whole: else store it again."""
+        catalogue = self._catalogue()
+        place = catalogue.place(digest)
+        try:
+            while place is not None:
+                self._payload(place)
+                if place.encoding != Encoding.DELTA:
+                    return True
+                place = catalogue.place_by_id(place.base)
+        except IntegrityError:
+            pass
+        return False
 
     def _damaged(self, place: Place, reason: str) -> IntegrityError:
         return IntegrityError(

@@ -59,7 +59,7 @@ def split_path(path: bytes) -> tuple[bytes, bytes]:
 def fold(connection: sqlite3.Connection, batch: records.Batch, segment: int, end: int) -> None:
     """Apply one batch and move the watermark to behind it, in one transaction.
 
-    Raises sqlite3.Error; then nothing of it is applied.
+    Raises sqlite3.Error, or whatever a fact that cannot be stored leads to; then nothing of it is applied.
     """
     connection.execute("begin immediate")
     try:
@@ -69,14 +69,18 @@ def fold(connection: sqlite3.Connection, batch: records.Batch, segment: int, end
         connection.executemany("insert or replace into meta values (?, ?)", watermark)
         connection.execute("commit")
     except BaseException:
-        connection.execute("rollback")
+        if connection.in_transaction:  # SQLite has rolled back by itself when the disk is full
+            connection.execute("rollback")
         raise
 
 
 def _content(db: sqlite3.Connection, fact: records.ContentFact) -> None:
-    # A hash that two writers stored at once keeps its first place; the second is dead weight until collection.
+    # A content that is stored again keeps its id, since deltas name it, and has its new place: the old one may be
+    # damaged. What stands on other contents replaces nothing, so chains still end.
     db.execute(
-        "insert or ignore into content values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "insert into content values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (hash) do update set size = excluded.size,"
+        " encoding = excluded.encoding, segment = excluded.segment, offset = excluded.offset, stored = excluded.stored,"
+        " base = 0, depth = 0 where excluded.base = 0",
         (fact.id, fact.hash, fact.size, fact.encoding, fact.segment, fact.offset, fact.stored, fact.base, fact.depth),
     )
     db.execute("insert or replace into meta values ('content_id', ?)", (fact.id,))
@@ -291,7 +295,7 @@ def _prompt(db: sqlite3.Connection, fact: records.PromptFact) -> None:
 
 def _call(db: sqlite3.Connection, fact: records.CallFact) -> None:
     db.execute(
-        "insert or replace into call values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"insert or replace into call values ({_marks(14)})",
         (
             fact.id,
             fact.session,
@@ -306,6 +310,7 @@ def _call(db: sqlite3.Connection, fact: records.CallFact) -> None:
             fact.agent,
             fact.background,
             fact.background_end,
+            fact.command,
         ),
     )
 

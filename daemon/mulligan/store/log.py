@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mulligan.errors import MulliganError, ReadOnlyError
+from mulligan.errors import BusyError, MulliganError, ReadOnlyError
 from mulligan.faults import point
 from mulligan.store import encoding, records
 from mulligan.store.atomic import write_all
@@ -31,12 +31,14 @@ from mulligan.store.segments import (
     SegmentKind,
     SegmentWriter,
     pack_record,
-    segment_numbers,
 )
 
 RESERVE_NAME = "reserve"
 RESERVE_SIZE = 8 << 20
 _GROUP_LIMIT = 200
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+#: An fsync that failed is tried again in this many segments altogether.
+_ATTEMPTS = 3
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +99,7 @@ class Log:
         self._bulk: deque[_Submission] = deque()
         self._ready = threading.Condition()
         self._closing = False
+        self._left = False
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self.damage = ""
         self.committed: Callable[[], None] = lambda: None
@@ -121,14 +124,18 @@ class Log:
         """Queue facts for the next batch, with the contents that they name; the future is fulfilled when durable.
 
         A `bulk` submission lets all others pass, so that a scan of one project keeps nobody waiting; order is kept
-        within each lane only. The future raises ReadOnlyError, StoreFullError or OSError; then nothing of this
-        submission is in the store.
+        within each lane only. The future raises ReadOnlyError, StoreFullError, BusyError (the store is being closed),
+        OSError, or what a fact that cannot be stored leads to; then nothing of this submission is in the store.
         """
         submission = _Submission(facts, contents, bulk)
+        submission.future.set_running_or_notify_cancel()  # whoever waits may go away; what was submitted is committed
         if self.damage:
             submission.future.set_exception(ReadOnlyError(self.damage, hint="mulligan verify"))
-        else:
-            with self._ready:
+            return submission.future
+        with self._ready:
+            if self._closing:
+                submission.future.set_exception(BusyError("the store is being closed", hint="try again in a moment"))
+            else:
                 (self._bulk if bulk else self._waiting).append(submission)
                 self._ready.notify()
         return submission.future
@@ -155,58 +162,98 @@ class Log:
         if self.damage:
             self._fail(group, ReadOnlyError(self.damage, hint="mulligan verify"))
             return
+        before = (self._batch, self._seq, self._content_id)
         try:
             batch = self._write(group)
-        except (OSError, MulliganError) as error:
-            if len(group) > 1:  # one bad submission must not take the others with it
-                for submission in group:
-                    self._commit([submission])
-            else:
-                self._fail(group, error)
+        except Exception as error:  # noqa: BLE001 - whoever submitted gets it, and the thread goes on
+            self._refuse(group, error)
             return
         try:
-            point("log.before_fold")
-            fold(self._db, batch, self._writer.number, self._writer.offset)
-        except sqlite3.Error as error:
-            # Durable in the log but not folded: the next start replays it; until then the catalogue is behind.
-            log.exception("the catalogue cannot be written")
-            self.damage = f"the catalogue cannot be written ({error}); restart to fold the log again"
-            self._fail(group, ReadOnlyError(self.damage, hint="mulligan restart"))
+            self._fold(batch)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._not_folded(group, batch, before, error)
             return
         point("log.folded")
         for submission in group:
             submission.future.set_result(Receipt(batch.number, submission.first_seq))
         self.committed()
 
+    def _refuse(self, group: list[_Submission], error: Exception) -> None:
+        """Nothing of a group was stored: one bad submission must not take the others with it."""
+        if len(group) == 1:
+            self._fail(group, error)
+            return
+        for submission in group:
+            self._commit([submission])
+
     @staticmethod
     def _fail(group: list[_Submission], error: Exception) -> None:
         for submission in group:
             submission.future.set_exception(error)
 
+    def _fold(self, batch: Batch) -> None:
+        """Fold a durable batch; a full disk costs the reserve first."""
+        point("log.before_fold")
+        try:
+            fold(self._db, batch, self._writer.number, self._writer.offset)
+        except sqlite3.OperationalError as error:
+            if not is_full(error) or not release_reserve(self._directory):
+                raise
+            fold(self._db, batch, self._writer.number, self._writer.offset)
+
+    def _not_folded(
+        self, group: list[_Submission], batch: Batch, before: tuple[int, int, int], error: Exception
+    ) -> None:
+        """Take a batch back that was not acknowledged: it could not be folded at the next start either.
+
+        If it is the catalogue that cannot be written, the batch stays and is folded at the next start.
+        """
+        broken = isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
+        full = is_full(error)
+        if broken and not full:
+            self._give_up(group, f"the catalogue cannot be written ({error}); restart to fold the log again")
+            return
+        try:
+            self._writer.cut(batch.start)
+        except OSError as failure:
+            self._give_up(group, f"a batch could not be taken back ({failure})")
+            return
+        self._batch, self._seq, self._content_id = before
+        if not full:
+            log.error("a batch was refused by the catalogue: %r", error)
+        self._refuse(group, self._full_error(error) if full else error)
+
+    def _give_up(self, group: list[_Submission], reason: str) -> None:
+        log.error("%s", reason)
+        self.damage = reason
+        self._fail(group, ReadOnlyError(reason, hint="mulligan restart"))
+
+    def _full_error(self, error: Exception) -> StoreFullError:
+        full = StoreFullError(f"no room left in {self._directory}", hint="free some space; nothing was lost")
+        full.__cause__ = error
+        return full
+
     def _write(self, group: list[_Submission]) -> Batch:
         """Make one group durable. Raises, with the counters and the file as before."""
-        if self._writer.offset >= SEGMENT_LIMIT:
-            self._roll()
-        for attempt in range(3):
-            data, batch, seq, content_id = self._encode(group)
+        for last in (attempt == _ATTEMPTS - 1 for attempt in range(_ATTEMPTS)):
             try:
+                if self._left or self._writer.offset >= SEGMENT_LIMIT:
+                    self._roll()
+                data, batch, seq, content_id = self._encode(group)
                 self._writer.append(data)
-                point("log.appended")
             except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                if error.errno not in _FULL:
                     raise
-                if attempt == 0 and self._release_reserve():
+                if release_reserve(self._directory) and not last:
                     continue
-                raise StoreFullError(
-                    f"no room for {len(data)} bytes in {self._directory}", hint="free some space; nothing was lost"
-                ) from error
+                raise self._full_error(error) from error
+            point("log.appended")
             try:
                 self._writer.sync()
-            except OSError:
+            except OSError as error:
                 # Nothing is known of the file behind the last good group: leave it, and say it again elsewhere.
-                log.exception("fsync failed; going on in a new segment")
-                self._abandon(self._writer.offset - len(data))
-                if attempt == 2:
+                self._leave(batch.start, error)
+                if last:
                     raise
                 continue
             self._batch, self._seq, self._content_id = batch.number, seq, content_id
@@ -216,6 +263,8 @@ class Log:
     def _encode(self, group: list[_Submission]) -> tuple[bytes, Batch, int, int]:
         start = self._writer.offset
         seq, content_id = self._seq, self._content_id
+        for submission in group:
+            submission.first_seq = 0  # of an attempt that failed
         parts: list[bytes] = []
         position = start
         facts: list[AnyFact] = []
@@ -252,29 +301,34 @@ class Log:
         return b"".join(parts), batch, seq, content_id
 
     def _roll(self) -> None:
-        numbers = segment_numbers(self._directory)
-        writer = SegmentWriter.create(self._directory, max(numbers, default=0) + 1, SegmentKind.LOG)
+        writer = SegmentWriter.create_next(self._directory, SegmentKind.LOG)
         self._writer.close()
-        self._writer = writer
+        self._writer, self._left = writer, False
 
-    def _abandon(self, good: int) -> None:
-        old = self._writer
-        self._roll()
+    def _leave(self, good: int, error: OSError) -> None:
+        """Never write to this segment again: the next group begins a new one, now or when that can be made."""
+        log.error("segment %d: fsync failed (%s); going on in a new segment", self._writer.number, error)
+        self._left = True
         try:
-            fd = os.open(os.path.join(self._directory, f"{old.number:06d}.seg"), os.O_WRONLY | os.O_CLOEXEC)
-            os.ftruncate(fd, good)
-            os.close(fd)
-        except OSError:
-            log.exception("segment %d could not be cut back to its last good group", old.number)
+            self._writer.cut(good)
+        except OSError as failure:
+            # A replay passes over what is left: the same batch stands in a later segment.
+            log.error("segment %d could not be cut back to its last good group: %s", self._writer.number, failure)
 
-    def _release_reserve(self) -> bool:
-        """Give up the reserve file, so that the last facts before a full disk still fit."""
-        try:
-            os.unlink(os.path.join(self._directory, RESERVE_NAME))
-        except OSError:
-            return False
-        log.warning("the disk is full: the reserve was given up")
-        return True
+
+def is_full(error: BaseException) -> bool:
+    """Whether SQLite had no room."""
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_FULL
+
+
+def release_reserve(directory: str) -> bool:
+    """Give up the reserve file, so that the last facts before a full disk still fit; False if there is none."""
+    try:
+        os.unlink(os.path.join(directory, RESERVE_NAME))
+    except OSError:
+        return False
+    log.warning("the disk is full: the reserve was given up")
+    return True
 
 
 def make_reserve(directory: str) -> None:

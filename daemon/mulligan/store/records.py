@@ -122,6 +122,7 @@ class CallFact(Fact, frozen=True, array_like=True, tag="call"):
     agent: bool = False
     background: bool = False
     background_end: int = 0
+    command: str = ""
 
 
 class UsageFact(Fact, frozen=True, array_like=True, tag="usage"):

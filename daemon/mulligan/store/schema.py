@@ -61,7 +61,8 @@ create index prompt_session on prompt (session, ordinal);
 create table call (
     id text primary key, session text not null, project int not null, name text not null, owns text not null,
     start int not null, end int not null, is_error int not null, paths blob not null, prompt int not null,
-    agent int not null, background int not null, background_end int not null
+    agent int not null, background int not null, background_end int not null,
+    command text not null
 ) without rowid;
 create index call_window on call (project, start);
 create index call_session on call (session);

@@ -100,7 +100,10 @@ def read_segment_kind(directory: str, number: int) -> SegmentKind:
             f"the store in {directory} has format {version}; this mulligan knows {FORMAT_VERSION}",
             hint="install the mulligan that wrote it, or a newer one",
         )
-    return SegmentKind(kind)
+    try:
+        return SegmentKind(kind)
+    except ValueError:
+        raise IntegrityError(f"{segment_path(directory, number)} is not a segment", hint="mulligan verify") from None
 
 
 class SegmentWriter:
@@ -124,6 +127,20 @@ class SegmentWriter:
             os.unlink(path)
             raise
         return cls(directory, number, fd, SEGMENT_HEADER_SIZE)
+
+    @classmethod
+    def create_next(cls, directory: str, kind: SegmentKind) -> SegmentWriter:
+        """A new segment behind all others; other processes may be doing the same."""
+        while True:
+            try:
+                return cls.create(directory, max(segment_numbers(directory), default=0) + 1, kind)
+            except FileExistsError:
+                continue
+
+    @classmethod
+    def nowhere(cls, directory: str) -> SegmentWriter:
+        """The writer of a store that may only be read: it has no file."""
+        return cls(directory, 0, -1, 0)
 
     @classmethod
     def reopen(cls, directory: str, number: int, end: int) -> SegmentWriter:
@@ -150,9 +167,16 @@ class SegmentWriter:
         point("segment.sync")
         os.fdatasync(self._fd)
 
+    def cut(self, offset: int) -> None:
+        """Take back, durably, what was written behind `offset`. Raises OSError; the file may be cut all the same."""
+        os.ftruncate(self._fd, offset)
+        self.offset = offset
+        os.fdatasync(self._fd)
+
     def close(self) -> None:
         """Close the file."""
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 @dataclass(frozen=True, slots=True)

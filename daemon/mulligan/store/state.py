@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 
 import msgspec
 
@@ -16,6 +17,7 @@ from mulligan.errors import IntegrityError, ReadOnlyError
 from mulligan.store.atomic import make_private_directory
 
 VERSION = 1
+_WAL_TRIES, _WAL_PAUSE_SECONDS = 250, 0.02
 _SCHEMA = """
 create table setting (
     scope text not null, subject text not null, key text not null, value text not null,
@@ -47,7 +49,7 @@ class StateDatabase:
         (version,) = self._db.execute("pragma user_version").fetchone()
         if version > VERSION:
             return True
-        self._db.execute("pragma journal_mode = wal")
+        self._use_wal()
         self._db.execute("pragma synchronous = full")
         self._db.execute("begin immediate")
         # another process may have done it while this one waited for the lock
@@ -57,6 +59,19 @@ class StateDatabase:
             self._db.execute(f"pragma user_version = {VERSION}")
         self._db.execute("commit")
         return bool(version > VERSION)
+
+    def _use_wal(self) -> None:
+        # SQLite does not wait for the lock that this needs, and several processes may open a new database at once
+        for _ in range(_WAL_TRIES):
+            try:
+                self._db.execute("pragma journal_mode = wal")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                time.sleep(_WAL_PAUSE_SECONDS)
+            else:
+                return
+        self._db.execute("pragma journal_mode = wal")
 
     def close(self) -> None:
         """Close the database."""

@@ -14,7 +14,7 @@ from mulligan.store.lock import DirectoryLock
 from mulligan.store.log import Log, make_reserve
 from mulligan.store.records import ClockFact
 from mulligan.store.replay import open_catalogue, replay
-from mulligan.store.segments import SegmentKind, SegmentWriter, segment_numbers
+from mulligan.store.segments import SegmentKind, SegmentWriter
 
 
 class Store:
@@ -71,10 +71,11 @@ class Store:
         self.first_start = counters.meta("first_start")
 
     def _writer(self) -> SegmentWriter:
-        if self.replayed.segment and not self.replayed.damage:
+        if self.replayed.damage:
+            return SegmentWriter.nowhere(self.pool)
+        if self.replayed.segment:
             return SegmentWriter.reopen(self.pool, self.replayed.segment, self.replayed.end)
-        numbers = segment_numbers(self.pool)
-        return SegmentWriter.create(self.pool, max(numbers, default=0) + 1, SegmentKind.LOG)
+        return SegmentWriter.create_next(self.pool, SegmentKind.LOG)
 
     @property
     def damage(self) -> str:

@@ -169,6 +169,7 @@ class Daemon:
         self._adoption.forget()
         logs.set_level(config.log_level)
         self._threadsafe(self._schedule_interval)
+        self._registry.include()
         self._bus.publish("daemon", state="reloaded")
         log.info("the configuration was read again")
 

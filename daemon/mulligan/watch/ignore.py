@@ -126,6 +126,10 @@ class IgnoreRules:
         self._boundaries = frozenset(path for path in relative if path and not path.startswith(b"/"))
         self._levels.clear()
 
+    def is_foreign(self, path: RelPath) -> bool:
+        """Whether a path is the root of another project or lies in one."""
+        return any(path == root or path.startswith(root + b"/") for root in self._boundaries)
+
     def force(self, path: RelPath) -> bool:
         """Take a path in whatever the rules say, and with it the directories on the way to it, but nothing beside it.
 

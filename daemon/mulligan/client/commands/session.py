@@ -82,17 +82,6 @@ def _render(result: JsonObject, context: Context) -> None:
     context.lines([context.palette.paint(pad(label, 13), "dim") + visible(text) for label, text in facts if text])
 
 
-def _configure_forget(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="ID", help="the session")
-    project_option(parser.add_argument_group("which"))
-
-
-def forget(args: argparse.Namespace, context: Context) -> int:
-    """Forgets what is remembered of a session; checkpoints and files stay."""
-    result = context.call("session.forget", **context.where(args))
-    return context.emit(result, lambda _: context.line(f"forgot session {visible(args.session)}"))
-
-
 ACTIONS = {
     "list": Command(
         "Lists the sessions of a project, the most recently active first.",
@@ -105,11 +94,5 @@ ACTIONS = {
         ("mulligan session show", "mulligan session show s9f3 --json"),
         _configure_show,
         show,
-    ),
-    "forget": Command(
-        "Forgets what is remembered of a session; its checkpoints stay.",
-        ("mulligan session forget s9f3", "mulligan session forget s9f3 --json"),
-        _configure_forget,
-        forget,
     ),
 }

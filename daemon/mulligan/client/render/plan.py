@@ -32,6 +32,8 @@ def size_of(plan: Plan) -> int:
 def target_line(result: dict[str, Any], now: float) -> str:
     """`Back to 11, "add rate limiting…" (9 min ago)`."""
     checkpoint = result.get("checkpoint") or {}
+    if not checkpoint:
+        return f"Back to {visible(str(result.get('position') or 'there'))}"
     text = visible(what(checkpoint))
     place = "just before the prompt " if checkpoint.get("trigger") == "prompt" else ""
     said = f', {place}"{cut(text, 40)}"' if text else ""

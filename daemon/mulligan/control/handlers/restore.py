@@ -106,6 +106,7 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         call.services.bus.publish("restore", project=show_path(worker.root), operation=result.operation)
     return {
         "checkpoint": checkpoint_object(target, worker.root) if target else None,
+        "position": position.label,
         "files_processed": 0,
         "resume": None,
         **outcome_fields(result),
