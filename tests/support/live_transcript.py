@@ -1,4 +1,4 @@
-"""Transcripts that a test writes line by line, now, into a real daemon's configuration directory, as the client does."""
+"""Transcripts that a test writes line by line into a real daemon's configuration directory, as the client does."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mulligan import faults
-from mulligan.model import ABSENT, Entry, Flag, Kind, Row, Stat
+from mulligan.model import ABSENT, Checkpoint, Entry, Kind, Row, Stat
 from mulligan.store.catalogue import Project
 from mulligan.store.encoding import Encoded, encode
 from mulligan.store.log import Receipt
@@ -59,6 +59,12 @@ def add_project(store: Store, number: int = 1, path: bytes = ROOT) -> Project:
     return store.catalogue().project(number)
 
 
+def checkpoint(**fields: Any) -> Checkpoint:
+    """A checkpoint of project 1."""
+    needed = {"id": "first", "ordinal": 1, "project": 1, "timestamp": 7, "created": 7, "seq": 0, "trigger": "manual"}
+    return Checkpoint(**(needed | fields))
+
+
 def file_entry(data: bytes, mode: int = 0o644) -> Entry:
     """The entry of a file."""
     return Entry(Kind.FILE, mode, len(data), encode(data).hash)
@@ -75,7 +81,7 @@ def rows_fact(*rows: Row, project: int = 1) -> RowsFact:
 
 
 def write(
-    store: Store, files: dict[bytes, bytes], *, project: int = 1, facts: tuple[AnyFact, ...] = (), flags: Flag = Flag(0)
+    store: Store, files: dict[bytes, bytes], *, project: int = 1, facts: tuple[AnyFact, ...] = (), flags: int = 0
 ) -> Receipt:
     """Commit versions of files, with their contents, in one submission."""
     now = store.clock.now()

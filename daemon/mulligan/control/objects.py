@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from mulligan.clock import to_rfc3339
-from mulligan.model import Checkpoint, Entry, Kind
+from mulligan.model import Checkpoint, Entry, Flag, Kind
 from mulligan.project.checkpoints import MANUAL_SESSION
 
 
@@ -55,8 +55,11 @@ def checkpoint_object(made: Checkpoint, project_path: bytes) -> dict[str, Any]:
     }
 
 
-def file_object(path: bytes, entry: Entry) -> dict[str, Any]:
-    """One file of `checkpoint.show`; `permissions` are the mode's twelve bits."""
+def file_object(path: bytes, entry: Entry, flags: int = 0) -> dict[str, Any]:
+    """One file of `checkpoint.show`; `permissions` are the mode's twelve bits.
+
+    `torn`: the bytes may mix versions; `unproven`: they stood there like this, perhaps half way through a write.
+    """
     return {
         **path_fields(path, "file_path"),
         "hash": entry.hash.hex() if entry.kind == Kind.FILE else None,
@@ -66,4 +69,6 @@ def file_object(path: bytes, entry: Entry) -> dict[str, Any]:
         "size": entry.size,
         **({"target": show_path(entry.target)} if entry.kind == Kind.LINK else {}),
         **({"reason": entry.reason} if entry.reason else {}),
+        **({"torn": True} if flags & Flag.TORN else {}),
+        **({"unproven": True} if flags & Flag.UNPROVEN else {}),
     }

@@ -27,6 +27,7 @@ _BURST, _BURST_PAUSE = 20, 500 * clock.MILLISECOND
 _BURST_RESET = 10 * clock.NANOSECONDS
 _TEMPORARY_WAIT = 5 * clock.NANOSECONDS
 _SQLITE_PARTS = (b"-wal", b"-journal")
+_PROOF_SECONDS = 1.0
 #: Why a path is unknown after another directory took the root's place: that it is not there is no deletion.
 ANOTHER_ROOT = "another root directory"
 _OUT_OF_SIGHT = ("ignored", ANOTHER_ROOT)
@@ -34,9 +35,13 @@ _OUT_OF_SIGHT = ("ignored", ANOTHER_ROOT)
 
 @dataclass(slots=True)
 class _Dirty:
+    """A path to look at. `writing`: somebody may be half way; `confirm`: nothing new, but it may be whole by now."""
+
     first: int
     last: int
     finished: bool
+    writing: bool = False
+    confirm: bool = False
 
 
 @dataclass(slots=True)
@@ -80,11 +85,12 @@ class Reconciler:
         self.overflowed = self.overflowed or changes.overflow
         for path, touch in changes.entries.items():
             known = self._dirty.get(path)
-            if known is None:
-                self._dirty[path] = _Dirty(touch.first, touch.last, touch.finished)
+            if known is None or known.confirm:
+                self._dirty[path] = _Dirty(touch.first, touch.last, touch.finished, touch.writing)
             else:
                 known.last = max(known.last, touch.last)
                 known.finished = known.finished or touch.finished
+                known.writing = touch.writing
         for directory in changes.directories:
             self._directories.setdefault(directory, now)
 
@@ -92,7 +98,9 @@ class Reconciler:
         """Look at these paths too, whatever the events say."""
         now = self._now()
         for path in paths:
-            self._dirty.setdefault(path, _Dirty(now, now, True))
+            known = self._dirty.get(path)
+            if known is None or known.confirm:
+                self._dirty[path] = _Dirty(now, now, True)
 
     def run(self, *, everything: bool) -> int | None:
         """Look at all that is due (or at everything), commit, and return when the next place is due (journal time)."""
@@ -111,6 +119,8 @@ class Reconciler:
                 continue
             del self._dirty[path]
             self._entry(path, dirty)
+        if everything:
+            self._observer.barrier(_PROOF_SECONDS)
         self._prove()
         self._capture.flush()
         if len(self._pace) > 4096:
@@ -120,6 +130,8 @@ class Reconciler:
     def _ready(self, path: bytes, dirty: _Dirty, now: int, everything: bool) -> int:
         if is_client_temporary(path.rpartition(b"/")[2]):
             return dirty.first + _TEMPORARY_WAIT
+        if dirty.confirm:
+            return dirty.last + _SETTLE
         if everything:
             return now
         pace = self._pace.get(path)
@@ -130,10 +142,8 @@ class Reconciler:
         return now if pace.count < _BURST else pace.last + _BURST_PAUSE
 
     def _entry(self, path: bytes, dirty: _Dirty) -> None:
-        pace = self._pace.setdefault(path, _Pace())
-        now = self._now()
-        pace.count = pace.count + 1 if now - pace.last < _BURST_RESET else 1
-        pace.last = now
+        if not dirty.confirm:
+            self._count(path)
         if self.rules.is_ignore_file(RelPath(path)):
             self._capture.path(path, Arrival(dirty.first, dirty.last))
             self._judge_again(path.rpartition(b"/")[0])
@@ -141,7 +151,16 @@ class Reconciler:
         if self._ignored(path):
             return
         for part in self._sqlite_set(path):
-            self._capture.path(part, Arrival(dirty.first, dirty.last))
+            halfway = Flag.UNPROVEN if dirty.writing and part == path else 0
+            self._capture.path(part, Arrival(dirty.first, dirty.last), halfway)
+        if dirty.writing:
+            self._dirty.setdefault(path, _Dirty(dirty.last, dirty.last, False, confirm=True))
+
+    def _count(self, path: bytes) -> None:
+        pace = self._pace.setdefault(path, _Pace())
+        now = self._now()
+        pace.count = pace.count + 1 if now - pace.last < _BURST_RESET else 1
+        pace.last = now
 
     def _ignored(self, path: bytes) -> bool:
         """Whether a path is left out, by the rules and by what stands there now."""

@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from mulligan.config import Config
 from mulligan.errors import MulliganError, NotFoundError, RefusedError
@@ -80,6 +81,7 @@ class Registry:
             limits = Limits(self._config().max_file_bytes)
             worker = ProjectWorker(self._store, project, self._bus, limits, self._rules, self._make_observer)
             worker.recover = Restorer(worker).recover
+            worker.nested = partial(self._nested, project.path)
             self._workers[project.path] = worker
         return worker
 

@@ -16,7 +16,7 @@ import msgspec
 from mulligan.errors import NotFoundError
 from mulligan.faults import point
 from mulligan.journal.memory import give_back_memory
-from mulligan.model import Checkpoint, Cut, Kind, RelPath, Row, Stat, covers
+from mulligan.model import Checkpoint, Cut, Kind, Row, Stat, covers
 from mulligan.project.checkpoints import Request
 from mulligan.project.naming import Position
 from mulligan.project.worker import ProjectWorker
@@ -69,8 +69,8 @@ class Restorer:
 
     def _is_foreign(self, path: bytes) -> bool:
         """Whether a path has become another project's: that one has a way back of its own."""
-        reconciler = self._worker.reconciler
-        return reconciler is not None and reconciler.rules.is_foreign(RelPath(path))
+        place = os.path.join(self._worker.root, path)
+        return any(place == root or place.startswith(root + b"/") for root in self._worker.nested())
 
     def restore(self, position: Position, paths: Sequence[bytes], session: str, *, force: bool) -> Result:
         """Take the way back, then make the disk equal to the position. Raises as `apply`, with nothing done then."""

@@ -97,6 +97,7 @@ class ProjectWorker:
         self.capture.on_rows = self._on_rows
         self.on_attribution: Callable[[list[Row]], None] = lambda _rows: None
         self.recover: Callable[[], None] = lambda: None
+        self.nested: Callable[[], list[bytes]] = list
         self.recovered = threading.Event()
         self._next_rescan = 0
         self._must_rescan = False

@@ -27,5 +27,7 @@ class DirectoryLock:
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Give the lock up. The file stays: unlinking it would let two processes lock two inodes."""
-        os.close(self._fd)
+        """Give the lock up. The file stays: unlinking it would let two processes lock two inodes. Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

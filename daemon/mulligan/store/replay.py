@@ -16,6 +16,7 @@ from mulligan.store.fold import fold
 from mulligan.store.log import is_full, release_reserve
 from mulligan.store.schema import PRAGMAS, SCHEMA, SCHEMA_VERSION
 from mulligan.store.segments import (
+    RECORD_HEADER_SIZE,
     SEGMENT_HEADER_SIZE,
     Found,
     RecordKind,
@@ -24,6 +25,7 @@ from mulligan.store.segments import (
     scan,
     segment_numbers,
     segment_path,
+    unpack_header,
     valid_records_behind,
 )
 
@@ -191,7 +193,10 @@ class _Replay:
     def _tail(self, fd: int, position: int) -> None:
         """Judge what lies behind the last whole batch."""
         result = self.result
-        for found in valid_records_behind(fd, position):
+        # what lies within the broken record is its content: a stored file may itself hold records, of any store
+        header = unpack_header(os.pread(fd, RECORD_HEADER_SIZE, position))
+        within = RECORD_HEADER_SIZE + header.stored - 1 if header else 0
+        for found in valid_records_behind(fd, position + within):
             if found.header.kind == RecordKind.BATCH and _is_later(found, position, self.number):
                 raise IntegrityError(
                     f"segment {result.segment} is damaged at offset {position}, and later batches follow"
@@ -208,7 +213,7 @@ class _Replay:
 
 
 def _is_later(found: Found, position: int, number: int) -> bool:
-    """Whether a batch's group began behind a break. A stored file may itself hold records, of any store."""
+    """Whether a batch's group began behind a break."""
     try:
         batch = decode(found)
     except IntegrityError:

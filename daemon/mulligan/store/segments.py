@@ -174,9 +174,10 @@ class SegmentWriter:
         os.fdatasync(self._fd)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
+            self._fd = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class Store:
         return total
 
     def close(self) -> None:
-        """Commit what was submitted, close everything, give the lock up."""
+        """Commit what was submitted, close everything, give the lock up. Idempotent."""
         self.log.close()
         self.contents.close()
         for reader in self._readers:

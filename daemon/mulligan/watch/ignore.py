@@ -10,6 +10,7 @@ matching line decides. As in git, nothing below a directory that is left out can
 from __future__ import annotations
 
 import copy
+import logging
 import os
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +23,14 @@ from mulligan.watch.patterns import Pattern, PatternFile, read_regular
 
 __all__ = ["IgnoreRules", "is_client_temporary"]
 
+_log = logging.getLogger(__name__)
+
 _GITIGNORE, _OWN = b".gitignore", b".mulliganignore"
 _IGNORE_FILES = frozenset((_GITIGNORE, _OWN, derived.CACHE_TAG, derived.VENV_TAG))
 _SOURCES = (_GITIGNORE, _OWN, derived.GIT)
 _MEMO_LIMIT = 20_000
+#: Of a longer ignore file only the whole lines up to here count: half a line could leave out everything.
+_SIZE_LIMIT = 1 << 20
 _ROOT = RelPath(b"")
 
 _Candidates = tuple[tuple[PatternFile, Pattern], ...]
@@ -78,6 +83,7 @@ class IgnoreRules:
         self._excluded = _Level(excluded=True)
         self._files: dict[RelPath, tuple[PatternFile, ...]] = {}
         self._tags: dict[RelPath, str] = {}
+        self._complaints: set[bytes] = set()
         self._forced: set[bytes] = set()
         self._passages: set[bytes] = set()
         self._boundaries: frozenset[bytes] = frozenset()
@@ -105,6 +111,10 @@ class IgnoreRules:
         parent, name = _split(path)
         return self._reason(self._level(parent), parent, path, name, is_dir)
 
+    def is_foreign(self, path: RelPath) -> bool:
+        """Whether a path is the root of another project or lies in one."""
+        return any(path == root or path.startswith(root + b"/") for root in self._boundaries)
+
     def is_ignore_file(self, path: RelPath) -> bool:
         """Whether a change of this path may change what is left out below, or at, its directory."""
         return path.rpartition(b"/")[2] in _IGNORE_FILES
@@ -122,16 +132,15 @@ class IgnoreRules:
     def set_boundaries(self, boundaries: Iterable[bytes]) -> None:
         """Name the roots of other projects anew: they belong to those."""
         below = self._root.rstrip(b"/") + b"/"
-        relative = (path.removeprefix(below) if path.startswith(below) else path for path in boundaries)
+        plain = (path.rstrip(b"/") for path in boundaries)
+        relative = (path.removeprefix(below) if path.startswith(below) else path for path in plain)
         self._boundaries = frozenset(path for path in relative if path and not path.startswith(b"/"))
         self._levels.clear()
 
-    def is_foreign(self, path: RelPath) -> bool:
-        """Whether a path is the root of another project or lies in one."""
-        return any(path == root or path.startswith(root + b"/") for root in self._boundaries)
-
     def force(self, path: RelPath) -> bool:
         """Take a path in whatever the rules say, and with it the directories on the way to it, but nothing beside it.
+
+        What lies in it, if it is a directory, is judged as before.
 
         False, and nothing is done, for what belongs to version control, to mulligan or to another project.
         """
@@ -166,14 +175,17 @@ class IgnoreRules:
 
     # the rules
 
-    def _reason(self, level: _Level, parent: RelPath, path: bytes, name: bytes, is_dir: bool) -> str:
+    def _reason(
+        self, level: _Level, parent: RelPath, path: bytes, name: bytes, is_dir: bool, *, inside: bool = False
+    ) -> str:
+        """What leaves a path out; with `inside`, what leaves out the contents of a directory."""
         if name == derived.GIT or (is_dir and name in derived.VCS_DIRECTORIES):
             return "version control"
         if not parent and derived.is_stage(name):
             return "a restore's own"
         if is_dir and path in self._boundaries:
             return "another project"
-        if path in self._forced or (is_dir and path in self._passages):
+        if not inside and (path in self._forced or (is_dir and path in self._passages)):
             return ""
         if level.excluded:
             return "in a directory that is left out"
@@ -238,21 +250,28 @@ class IgnoreRules:
         return above
 
     def _left_out(self, above: _Level, parent: RelPath, directory: RelPath, name: bytes) -> bool:
-        # the way to a forced path is open, and nothing beside it: its level is an excluded one all the same
-        if directory not in self._passages:
-            return bool(self._reason(above, parent, directory, name, True))
-        self._passages.discard(directory)
-        try:
-            return bool(self._reason(above, parent, directory, name, True))
-        finally:
-            self._passages.add(directory)
+        # a forced path and the way to it are taken in, and nothing beside or in them
+        return bool(self._reason(above, parent, directory, name, True, inside=True))
 
     def _read(self, directory: RelPath, name: bytes, origin: bytes) -> tuple[PatternFile, ...]:
         path = os.path.join(self._absolute(directory), name)
         if not os.access(path, os.F_OK):
             return ()
-        file = PatternFile(read_regular(path) or b"", directory, os.fsdecode(origin))
+        file = PatternFile(self._text(path), directory, os.fsdecode(origin))
         return (file,) if file else ()
+
+    def _text(self, path: bytes) -> bytes:
+        """The whole lines of an ignore file that is there; one that cannot be read says nothing, and is logged once."""
+        data = read_regular(path, _SIZE_LIMIT + 1)
+        if data is not None and len(data) <= _SIZE_LIMIT:
+            return data
+        if path not in self._complaints:
+            self._complaints.add(path)
+            problem = "is no regular file that can be read: it counts for nothing"
+            if data is not None:
+                problem = f"is too long: what comes after {_SIZE_LIMIT} bytes counts for nothing"
+            _log.warning("%s %s", os.fsdecode(path), problem)
+        return b"" if data is None else data[: data.rfind(b"\n", 0, _SIZE_LIMIT) + 1]
 
     def _read_exclude(self, directory: RelPath) -> tuple[PatternFile, ...]:
         """`info/exclude` of the repository whose work tree begins in a directory."""
@@ -261,9 +280,7 @@ class IgnoreRules:
             return ()
         if not os.path.isdir(git):
             git = _repository_of(git)
-        data = read_regular(os.path.join(git, b"info/exclude")) if git else None
-        file = PatternFile(data or b"", directory, ".git/info/exclude")
-        return (file,) if file else ()
+        return self._read(directory, os.path.join(git, b"info/exclude"), b".git/info/exclude") if git else ()
 
 
 def _repository_of(pointer: bytes) -> bytes:

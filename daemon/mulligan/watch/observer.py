@@ -19,11 +19,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Touch:
-    """Events of one path: when the first and the last arrived; `finished`: closed, moved, deleted or chmod."""
+    """Events of one path: when the first and the last arrived; `finished`: closed, moved, deleted or chmod.
+
+    `writing`: nothing of that kind came after the last modification, so somebody may be half way.
+    """
 
     first: int
     last: int
     finished: bool
+    writing: bool = False
 
 
 @dataclass(slots=True)
@@ -42,10 +46,11 @@ class Changes:
         """Note an event of a path."""
         known = self.entries.get(path)
         if known is None:
-            self.entries[path] = Touch(now, now, finished)
+            self.entries[path] = Touch(now, now, finished, not finished)
         else:
             known.last = now
             known.finished = known.finished or finished
+            known.writing = not finished
 
 
 class Observer(Protocol):

@@ -6,13 +6,13 @@ names, suffixes, one expression for the rest) that say which patterns can have a
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dulwich.ignore import read_ignore_patterns, translate
+from dulwich.ignore import translate
 from dulwich.wildmatch import MalformedPattern
 
 from mulligan.model import RelPath
@@ -21,8 +21,28 @@ _WILD = frozenset(b"*?[\\")
 #: To git, more than two stars between slashes are two.
 _MANY_STARS = re.compile(rb"(?:\A|(?<=/))\*{3,}(?=/|\Z)")
 _BOM = b"\xef\xbb\xbf"
+#: A star, and what stands between it and the next star of the same name.
+_STARRED = re.compile(rb"\[\^/\]\*((?:\\.|\[(?:\\.|[^\]\\])+\](?![*+?])|[^/\\\[(.*+?])+)(?=\[\^/\]\*)", re.DOTALL)
 #: An ignore file beyond this size is cut: nobody writes such a thing, and it may be anything.
 _SIZE_LIMIT = 4 << 20
+
+
+class Expression:
+    """A glob as something that matches; it is compiled when first asked, for most lines of most files never are."""
+
+    __slots__ = ("_compiled", "_plain", "_source")
+
+    def __init__(self, source: bytes, plain: bytes | None = None) -> None:
+        self._source, self._plain = source, plain
+        self._compiled: re.Pattern[bytes] | None = None
+
+    def match(self, text: bytes) -> bool:
+        """Whether it matches all of a text."""
+        if self._plain is not None:
+            return text == self._plain
+        if self._compiled is None:
+            self._compiled = re.compile(self._source)
+        return self._compiled.match(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +52,38 @@ class Pattern:
     line: str
     negated: bool
     only_directories: bool
-    name: re.Pattern[bytes] | None
-    whole: re.Pattern[bytes] | None
+    name: Expression | None
+    whole: Expression | None
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """The lines that hold a pattern, without what git takes off their ends."""
+    for line in data.removeprefix(_BOM).split(b"\n"):
+        if line and not line.startswith(b"#"):
+            line = line.removesuffix(b"\r").partition(b"\0")[0]
+            kept = line.rstrip(b" ")
+            if kept != line and (len(kept) - len(kept.rstrip(b"\\"))) % 2:
+                kept += b" "  # the backslash before it keeps one
+            yield kept
+
+
+def _regex(glob: bytes) -> bytes:
+    """The regular expression of a glob. Raises MalformedPattern.
+
+    Where stars follow one another in a name, each but the last takes the first place that fits and never another one:
+    that finds the same, and without it a line such as `*a*a*a*a*b` takes time without end.
+    """
+    return _STARRED.sub(rb"(?>[^/]*?\1)", translate(glob))
+
+
+def _parts(glob: bytes) -> tuple[bytes, bytes]:
+    """What git compares literally, and the rest if that is a pattern of its own: `a**/b` is `a`, then `**/b`."""
+    start = next((at for at, byte in enumerate(glob) if byte in _WILD), len(glob))
+    literal, rest = glob[:start].removeprefix(b"/"), glob[start:]
+    if b"/" in glob and literal and not literal.endswith(b"/") and rest.startswith(b"**"):
+        rest = _MANY_STARS.sub(b"**", rest)
+        return literal, b"**" if rest == b"**/*" else rest  # here a star may match nothing
+    return b"", glob
 
 
 def parse_pattern(line: bytes) -> tuple[Pattern, bytes | None] | None:
@@ -49,13 +99,16 @@ def parse_pattern(line: bytes) -> tuple[Pattern, bytes | None] | None:
     backslashes = len(glob) - len(glob.rstrip(b"\\"))
     if not glob.strip(b"/") or backslashes % 2:
         return None
+    literal, rest = _parts(glob)
     try:
-        expression = re.compile(translate(glob))
-        last = _last_name(glob)
-        name = None if last is None else re.compile(translate(last))
-    except (MalformedPattern, re.error):
+        if literal:
+            source, last = b"(?ms)" + re.escape(literal) + _regex(b"/" + rest).removeprefix(b"(?ms)"), None
+        else:
+            source, last = _regex(glob), _last_name(glob)
+        name = None if last is None else Expression(_regex(last), None if _WILD.intersection(last) else last)
+    except MalformedPattern:
         return None
-    whole = expression if b"/" in glob else None
+    whole = Expression(source) if b"/" in glob else None
     return Pattern(os.fsdecode(line), negated, only_directories, name, whole), last
 
 
@@ -80,7 +133,7 @@ class PatternFile:
         patterns: list[Pattern] = []
         suffixes: list[bytes] = []
         expressions: list[bytes] = []
-        for line in read_ignore_patterns(io.BytesIO(data.removeprefix(_BOM))):
+        for line in _lines(data):
             parsed = parse_pattern(line)
             if parsed is None:
                 continue
@@ -93,7 +146,7 @@ class PatternFile:
             elif last[:1] == b"*" and len(last) > 1 and not _WILD.intersection(last[1:]):
                 suffixes.append(last[1:])
             else:
-                expressions.append(translate(last).removeprefix(b"(?ms)"))
+                expressions.append(_regex(last).removeprefix(b"(?ms)"))
         self._suffixes = tuple(suffixes)
         self._rest = re.compile(b"(?ms)(?:" + b"|".join(expressions) + b")") if expressions else None
         #: The last pattern that matches decides, so they are kept in this order.

@@ -93,7 +93,7 @@ def show(call: Call, params: IdParams) -> dict[str, Any]:
     tree = catalogue.tree(worker.project_id, made.cut)
     if catalogue.digest(worker.record(), made.cut) != made.tree:
         raise IntegrityError(f"checkpoint {made.id}: its tree is not the one that was recorded", hint="mulligan verify")
-    files = [file_object(path, row.entry) for path, row in sorted(tree.items())]
+    files = [file_object(path, row.entry, row.flags) for path, row in sorted(tree.items())]
     return {"checkpoint": checkpoint_object(made, worker.root), "files": files}
 
 
