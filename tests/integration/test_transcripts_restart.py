@@ -92,9 +92,7 @@ def test_what_was_written_while_the_daemon_was_away_is_read_at_its_start(
 
 
 @pytest.mark.parametrize("point", ["checkpoint.before_commit", "checkpoint.committed"])
-def test_killed_at_a_checkpoint_it_is_there_once_afterwards(
-    daemon: DaemonFixture, watched: Path, point: str
-) -> None:
+def test_killed_at_a_checkpoint_it_is_there_once_afterwards(daemon: DaemonFixture, watched: Path, point: str) -> None:
     session = LiveTranscript(daemon.claude_dir, watched)
     session.prompt("one")
     daemon.stop()
