@@ -111,6 +111,8 @@ class Follower:
         self._sources.start(self._wake.set)
         for found in self._sources.index():
             self._open(found.transcript.path, found.status if first_start else None)
+            if not first_start:  # it may have grown while nobody looked
+                self._sources.again(found.transcript.path)
         self._record_past(first_start)
         while not self._stopping:
             try:
