@@ -24,9 +24,16 @@ from support.live_transcript import (
     session_of,
     settle,
     stamp,
+    started,
 )
 from support.stored import files_of, tree_of
 from support.trees import assert_tree, put, snapshot
+
+
+@pytest.fixture
+def daemon(daemon_factory: Callable[..., DaemonFixture]) -> DaemonFixture:
+    """A running daemon that looks at transcripts already."""
+    return started(daemon_factory)
 
 
 def strategy(daemon: DaemonFixture, name: str) -> None:
@@ -51,7 +58,7 @@ def test_a_project_is_added_by_the_first_line_in_it(daemon: DaemonFixture, proje
     session.prompt("make it better")
     made = await_checkpoint(daemon, project, "baseline")
     assert holds(daemon, project, made) == {"src/a.py": sha(b"a\n")}
-    daemon.until(lambda: session_of(daemon, project, session.session)["prompts"] == 1)
+    assert session_of(daemon, project, session.session)["prompts"] == 1
     assert f"project {project} added" in daemon.log()
 
 

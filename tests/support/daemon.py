@@ -28,7 +28,8 @@ from mulligan.paths import SOCKET_PATH_LIMIT
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 CALL_SECONDS = 60.0
-_MARK = "MULLIGAN_TEST_MARK"
+#: Whatever has this variable in its environment is ended with the fixture whose directory it names.
+MARK = "MULLIGAN_TEST_MARK"
 
 #: Root reads and writes whatever the modes say; without these capabilities (1: override, 2: search) it is a user.
 _AS_USER = """
@@ -138,7 +139,7 @@ class DaemonFixture:
             "CLAUDE_CONFIG_DIR": self.claude_dir,
             "MULLIGAN_FAULT_LOG": self.fault_log,
             "MULLIGAN_FAULT_GATE": self.directory / "gate",
-            _MARK: self.directory,
+            MARK: self.directory,
         }
         plain = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
         # Where our own package lies, if the tests are run against another one than the installed.
@@ -294,7 +295,7 @@ class DaemonFixture:
 
     def _left_behind(self) -> Iterator[int]:
         """Processes that bear this fixture's mark, as the daemon that a client started."""
-        mark = f"{_MARK}={self.directory}".encode()
+        mark = f"{MARK}={self.directory}".encode()
         for name in os.listdir("/proc") if Path("/proc/self/environ").exists() else []:
             if name.isdigit() and int(name) != os.getpid():
                 with contextlib.suppress(OSError):

@@ -7,6 +7,7 @@ import os
 import re
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from support.transcripts import Writer
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
+_SILENT = '{"type": "summary"}'
 
 
 def now() -> int:
@@ -85,6 +87,13 @@ def replace(path: Path, data: bytes) -> None:
     beside.rename(path)
 
 
+def started(make: Callable[..., DaemonFixture]) -> DaemonFixture:
+    """A running daemon whose agent has been used before: it need not wait for the directory of transcripts."""
+    daemon = make(start=False)
+    (daemon.claude_dir / "projects").mkdir(mode=0o700)
+    return daemon.start()
+
+
 def transcripts(daemon: DaemonFixture) -> dict[str, Any]:
     """What `daemon.status` says of the transcripts."""
     found: dict[str, Any] = daemon.call("daemon.status")["daemon"]["transcripts"]
@@ -95,7 +104,7 @@ def settle(daemon: DaemonFixture, project: Path, lines: int) -> None:
     """Wait until the daemon has read so many lines in its life and the project has executed what they caused."""
     daemon.until(lambda: transcripts(daemon)["lines"] >= lines, what=f"{lines} lines were not read")
     # a request is taken between two readings, so what was read has been given to the project by then
-    daemon.call("message.track", project=project, session=str(uuid.uuid4()), line="{}")
+    daemon.call("message.track", project=project, session=str(uuid.uuid4()), line=_SILENT)
     daemon.call("watch.sync", project=project)
 
 
@@ -119,6 +128,10 @@ def await_checkpoint(daemon: DaemonFixture, project: Path, trigger: str, count: 
 
 
 def session_of(daemon: DaemonFixture, project: Path, session: str) -> dict[str, Any]:
-    """The `session` object."""
+    """The `session` object, once the daemon has recorded the session."""
+    daemon.until(
+        lambda: any(one["id"] == session for one in daemon.call("session.list", project=project)["sessions"]),
+        what=f"session {session} is not known",
+    )
     shown: dict[str, Any] = daemon.call("session.show", project=project, session=session)["session"]
     return shown

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -90,8 +89,3 @@ def rows(daemon: DaemonFixture, path: bytes) -> list[tuple[Any, ...]]:
         ).fetchall()
     finally:
         connection.close()
-
-
-def commit_count(repository: Path) -> int:
-    """How many commits a repository's HEAD has behind it."""
-    return int(os.popen(f"git -C '{repository}' rev-list --count HEAD").read() or 0)

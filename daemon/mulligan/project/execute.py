@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from mulligan.clock import FOREVER
-from mulligan.model import Checkpoint, Cut, RelPath
+from mulligan.errors import NotFoundError, RefusedError
+from mulligan.model import Checkpoint, Cut, Flag, RelPath
 from mulligan.project.checkpoints import Request, parent_on_branch
 from mulligan.project.worker import ProjectWorker
 from mulligan.session import events as session_events
@@ -29,32 +30,66 @@ _DAY = 86_400_000_000_000
 _LISTED = 1000
 
 
-def execute(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> None:
-    """Carry out the commands of one project in their order. Raises what stands in the way; then they come again."""
+def execute(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> tuple[int, str]:
+    """Carry out the commands of one project in their order. Raises what stands in the way; then they come again.
+
+    A project that is missing or paused has no tree to take: prompts and calls are recorded all the same. Returns how
+    many checkpoints were passed over for that, and the project's state; (0, "") if it is watched.
+    """
     facts = collect_facts(worker, commands)
     if facts:
         worker.store.log.append(facts)
     hints = [path for command in commands if isinstance(command, session_events.CaptureHint) for path in command.paths]
-    _look_at(worker, hints)
     deciding = [command for command in commands if isinstance(command, TakeCheckpoint | CloseCall | EndBackground)]
-    if not deciding:
-        return
-    worker.sync()
+    if deciding:
+        try:
+            worker.sync()
+        except (NotFoundError, RefusedError):
+            if worker.health.state not in ("missing", "paused"):
+                raise
+            return sum(isinstance(command, TakeCheckpoint) for command in deciding), worker.health.state
+    if worker.health.state == "watching":
+        _look_at(worker, hints)
     for command in deciding:
         if isinstance(command, TakeCheckpoint):
             _checkpoint(worker, command)
         else:
             attribute_call(worker, command.tool)
+    return 0, ""
 
 
 def _look_at(worker: ProjectWorker, hints: Sequence[bytes]) -> None:
-    """Paths that a tool or a command named are captured even if they are ignored; those outside are left alone."""
-    if worker.reconciler is None:
-        return
+    """Paths that a tool or a command named are watched even if they are ignored; those outside are left alone.
+
+    Of what is watched already events tell, and with their own times.
+    """
     paths = [found for path in hints if (found := relative(worker.root, os.path.normpath(path))) is not None]
-    for path in paths:
-        worker.reconciler.rules.force(RelPath(path))
-    worker.reconciler.soil([*paths])
+    for path in dict.fromkeys(paths):
+        _reveal(worker, path)
+    worker.capture.flush()
+
+
+def _reveal(worker: ProjectWorker, path: RelPath) -> None:
+    """Take an ignored path into what is watched, with the directories on the way to it.
+
+    What stood there until now nobody knows, so its first rows say that they come from the unknown: no restore of an
+    earlier moment deletes it.
+    """
+    reconciler = worker.reconciler
+    if reconciler is None or not reconciler.rules.judge(path, False):
+        return
+    if reconciler.rules.judge(path, True) and worker.capture.is_directory(path):
+        return  # what lies in it stays out as well
+    parts = path.split(b"/")
+    above = [RelPath(b"/".join(parts[:depth])) for depth in range(1, len(parts))]
+    hidden = [directory for directory in above if reconciler.rules.judge(directory, True)]
+    if not reconciler.rules.force(path):
+        return
+    for directory in hidden:
+        worker.capture.path(directory, None, Flag.FROM_UNKNOWN)
+    if hidden and worker.capture.is_directory(hidden[0]):
+        reconciler.directory(hidden[0], None, flags=Flag.FROM_UNKNOWN)
+    worker.capture.path(path, None, Flag.FROM_UNKNOWN)
 
 
 def collect_facts(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> list[AnyFact]:
@@ -180,6 +215,16 @@ def _owns_rows(worker: ProjectWorker, call: str) -> bool:
     return found is not None
 
 
+def _last_owned(worker: ProjectWorker, call: str, moment: int) -> int:
+    """When the last change of a call seems to have been made, if that is only just behind its result.
+
+    A change is dated by the arrival of its event, a few milliseconds late, and the result may be written within one.
+    """
+    query = "select coalesce(max(at), 0) from row where call = ? and at > ? and at <= ?"
+    (found,) = worker.store.catalogue().db.execute(query, (call, moment, moment + AFTER)).fetchone()
+    return int(found)
+
+
 def _checkpoint(worker: ProjectWorker, command: TakeCheckpoint) -> Checkpoint | None:
     """Place one checkpoint at its own moment, on the session's branch."""
     if command.condition is Condition.OWNS_AND_DIFFERS and not (command.tool and _owns_rows(worker, command.tool.id)):
@@ -189,9 +234,11 @@ def _checkpoint(worker: ProjectWorker, command: TakeCheckpoint) -> Checkpoint | 
     now = worker.now()
     moment = now if command.moment is None else min(worker.store.clock.from_wall(command.moment), now)
     placement = "now" if command.moment is None else "timestamp"
-    cut = Cut(project.last_seq, FOREVER if command.moment is None else moment)
     missed: list[tuple[bytes, str]] = []
     timestamp = moment
+    if command.tool is not None:
+        moment = max(moment, _last_owned(worker, command.tool.id, moment))
+    cut = Cut(project.last_seq, FOREVER if command.moment is None else moment)
     if moment < project.baseline_end:
         placement, timestamp = "baseline", moment
         baseline = catalogue.checkpoints("project = ? and trigger = 'baseline'", (project.id,), 1)

@@ -13,6 +13,7 @@ from mulligan.project.worker import ProjectWorker
 
 log = logging.getLogger(__name__)
 _VCS = (".git", ".hg", ".svn", ".jj")
+_MISSING = "the directory does not exist"
 
 
 def root_of(cwd: str) -> str:
@@ -57,17 +58,19 @@ class Adoption:
     def adopt(self, cwd: str) -> tuple[ProjectWorker | None, str]:
         """(the worker of the project around a directory, "") or (None, why there is none)."""
         reason = self._refused.get(cwd)
-        if reason is None:
-            worker, reason = self._try(cwd)
+        if reason is None or (reason == _MISSING and os.path.isdir(cwd)):
+            worker, found = self._try(cwd)
             if worker is not None:
+                self._refused.pop(cwd, None)
                 return worker, ""
-            self._refused[cwd] = reason
-            log.info("%s is not protected: %s", cwd, reason)
+            if found != reason:
+                log.info("%s is not protected: %s", cwd, found)
+            reason = self._refused[cwd] = found
         return None, reason
 
     def reason(self, cwd: str) -> str:
         """Why a directory was not adopted; "" if nobody asked."""
-        return self._refused.get(cwd, "" if os.path.isdir(cwd) else "the directory does not exist")
+        return self._refused.get(cwd, "" if os.path.isdir(cwd) else _MISSING)
 
     def forget(self) -> None:
         """Judge everything again: the configuration or the projects have changed."""
@@ -76,8 +79,11 @@ class Adoption:
     def _try(self, cwd: str) -> tuple[ProjectWorker | None, str]:
         config = self._config()
         if not os.path.isdir(cwd):
-            return None, "the directory does not exist"
-        root = os.path.realpath(root_of(os.path.realpath(cwd)))
+            return None, _MISSING
+        real = os.path.realpath(cwd)
+        root = root_of(real)
+        if root != real and self._registry.refuse(os.fsencode(root)):
+            root = real  # a home directory under version control holds projects that are not
         raw = os.fsencode(root)
         if not config.auto_add:
             return None, "auto_add is off"

@@ -169,14 +169,18 @@ class Daemon:
         self._adoption.forget()
         logs.set_level(config.log_level)
         self._threadsafe(self._schedule_interval)
-        self._registry.include()
+        self._registry.reconfigure()
         self._bus.publish("daemon", state="reloaded")
         log.info("the configuration was read again")
 
     def _reload_from_signal(self) -> None:
+        self._tasks.spawn(self._reload_aside(), "reload")
+
+    async def _reload_aside(self) -> None:
+        """Reload in a thread: a project that is excluded now may have work in hand."""
         self._notifier.reloading()
         try:
-            self.reload()
+            await asyncio.to_thread(self.reload)
         except MulliganError as error:
             log.error("the configuration was not taken: %s (%s)", error.message, error.hint)
         self._notifier.ready(self._status_text())

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
+from mulligan.clock import NANOSECONDS
 from mulligan.transcript.locate import Found, Transcript, distinct, find_transcripts, recognise
 from mulligan.watch.observer import Observer, make_observer
 
 _DEPTH = 5
+#: Where directories had to stay unwatched, all files are looked at this often.
+_UNWATCHED = 5 * NANOSECONDS
 
 
 class Sources:
@@ -19,6 +22,7 @@ class Sources:
         self._observers: dict[str, Observer] = {}
         self._wake: Callable[[], None] = lambda: None
         self._again: set[str] = set()
+        self._next_look = 0
 
     def start(self, wake: Callable[[], None]) -> None:
         """Begin to watch what exists."""
@@ -90,8 +94,9 @@ class Sources:
                 continue
             observer.barrier(0)
             changes = observer.drain()
-            if changes.overflow:
+            if changes.overflow or (observer.limit_reached and self._now() >= self._next_look):
                 names.update(self._watch(config_dir, b""))
+                self._next_look = self._now() + _UNWATCHED
             for directory in changes.directories:
                 names.update(self._watch(config_dir, directory))
             root = os.path.join(config_dir, "projects")
