@@ -18,6 +18,7 @@ import msgspec
 
 from mulligan.control import framing
 from mulligan.control.methods import METHODS, Params
+from mulligan.control.objects import show_path
 from mulligan.control.peer import peer_uid
 from mulligan.control.services import Call, Services
 from mulligan.control.subscription import Subscription
@@ -167,9 +168,17 @@ def _error(number: Any, code: int, message: str, hint: str = "") -> dict[str, An
 
 
 def _expected(number: Any, error: MulliganError) -> dict[str, Any]:
-    data = {**error.data, "code": error.code, "hint": error.hint, "exit_status": error.exit_status}
+    details = {name: _plain(value) for name, value in error.data.items()}
+    data = {**details, "code": error.code, "hint": error.hint, "exit_status": error.exit_status}
     return {
         "jsonrpc": "2.0",
         "id": number,
         "error": {"code": framing.APPLICATION_ERROR, "message": error.message, "data": data},
     }
+
+
+def _plain(value: Any) -> Any:
+    """What an error tells, fit for JSON: paths are bytes inside and text outside."""
+    if isinstance(value, bytes):
+        return show_path(value)
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

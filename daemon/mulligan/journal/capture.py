@@ -28,6 +28,8 @@ from mulligan.store.store import Store
 
 #: An event this much later than the change it tells of stands for the change's own time.
 _LATE = 10 * clock.MILLISECOND
+#: No reader of events is late by so much; a file system on which a rename sets no ctime makes it seem so.
+_STALL = 5 * clock.NANOSECONDS
 _ROWS_LIMIT, _BYTES_LIMIT = 1000, 4 << 20
 #: Rows of one batch of a scan: small, because the interpreter and the log are shared with everybody.
 _BULK_ROWS = 250
@@ -40,10 +42,14 @@ _OLDER = 4
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """When the events of a path arrived: the first since its last capture, and the last (journal time)."""
+    """When the events of a path arrived: the first since its last capture, and the last (journal time).
+
+    `own`: they told of the path itself, not of a directory above it.
+    """
 
     first: int
     last: int
+    own: bool = False
 
 
 @dataclass(slots=True)
@@ -72,6 +78,7 @@ class Capture:
         self._recent: dict[bytes, bytes] = {}
         self._recent_bytes = 0
         self._under_way: list[tuple[Future[Receipt], list[Row]]] = []
+        self._linked: dict[tuple[int, int], Arrival] = {}
         self._root_fd = -1
         self.quiet_since = 0
         self.bulk = False
@@ -137,7 +144,7 @@ class Capture:
         if live is None and entry.kind == Kind.ABSENT:
             return  # came and went unseen
         if live is not None and live.entry == entry and not (live.flags & 3) and not reading.torn:
-            if entry.there and live.stat != reading.stat:
+            if entry.there and not unchanged(live.stat, reading.stat):
                 self._touched.append((path, reading.stat))
             return
         if live is not None and live.entry == entry and (live.flags & 3) == (flags & 3):
@@ -145,8 +152,19 @@ class Capture:
         since, at = self._times(live, reading, arrival)
         if arrival is None:
             flags |= Flag.SCANNED
+        elif reading.links > 1:
+            self._linked[reading.stat.dev, reading.stat.ino] = arrival
         self._store_content(live, reading)
         self.add(Row(path, entry, since, at, flags), reading.stat)
+
+    def other_names(self) -> None:
+        """Look at the other names of files that were changed through one: events tell of that one alone."""
+        linked, self._linked = self._linked, {}
+        if not linked:
+            return
+        for path, inode in self._store.catalogue().names(self.project, list(linked)):
+            self.path(path, linked[inode])
+        self._linked = {}
 
     def add(self, row: Row, stat: Stat) -> None:
         """Queue a finished row."""
@@ -180,7 +198,8 @@ class Capture:
             since = live.stat.seen if live is not None else at
         else:
             at, since = arrival.last, arrival.first
-            moved_in = changed < self.quiet_since
+            # a rename sets the ctime of what is renamed, not of what lies in it
+            moved_in = changed < self.quiet_since and not (arrival.own and at - changed < _STALL)
             if changed and at - changed > _LATE and not moved_in:
                 at = changed
         at = min(at, now)

@@ -24,7 +24,7 @@ class Reading:
     """An entry as it was read.
 
     `data` are a small file's bytes, `blocks` a large one's hashes; a child that has stored them already says where in
-    `placed`. `torn`: the file changed meanwhile.
+    `placed`. `torn`: the file changed meanwhile. `links`: how many names it has.
     """
 
     entry: Entry
@@ -33,6 +33,7 @@ class Reading:
     blocks: list[bytes] | None = None
     torn: bool = False
     placed: list[Placed] | None = None
+    links: int = 1
 
 
 def stat_of(found: os.stat_result, seen: int) -> Stat:
@@ -96,6 +97,11 @@ def unreadable(error: OSError) -> Entry:
     return Entry(Kind.UNKNOWN, reason=f"unreadable: {os.strerror(error.errno or 0).lower()}")
 
 
+def is_unreadable(entry: Entry) -> bool:
+    """Whether an entry is one of `unreadable`."""
+    return entry.kind == Kind.UNKNOWN and entry.reason.startswith("unreadable: ")
+
+
 def _read(
     fd: int,
     name: bytes,
@@ -154,7 +160,7 @@ def read_descriptor(fd: int, now: Callable[[], int], store: Callable[[bytes, byt
         blocks, size, digest = _read_blocks(fd, after.st_size, store)
         torn = True
     entry = Entry(Kind.FILE, stat.S_IMODE(after.st_mode), size, digest)
-    return Reading(entry, stat_of(after, looked), data, blocks, torn)
+    return Reading(entry, stat_of(after, looked), data, blocks, torn, links=after.st_nlink)
 
 
 def _read_small(fd: int, size: int) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mulligan import clock
 from mulligan.journal.bulk import BulkReading
 from mulligan.journal.capture import Arrival, Capture, needs_reading
-from mulligan.journal.reading import unreadable
+from mulligan.journal.reading import is_unreadable, unreadable
 from mulligan.model import Entry, Flag, Kind, RelPath, Row, Stat
 from mulligan.store.catalogue import Catalogue, Live
 from mulligan.watch.ignore import IgnoreRules, is_client_temporary
@@ -27,6 +27,7 @@ _BURST, _BURST_PAUSE = 20, 500 * clock.MILLISECOND
 _BURST_RESET = 10 * clock.NANOSECONDS
 _TEMPORARY_WAIT = 5 * clock.NANOSECONDS
 _SQLITE_PARTS = (b"-wal", b"-journal")
+_SHARED_MEMORY = b"-shm"
 _PROOF_SECONDS = 1.0
 #: Why a path is unknown after another directory took the root's place: that it is not there is no deletion.
 ANOTHER_ROOT = "another root directory"
@@ -70,6 +71,8 @@ class Reconciler:
         self._pace: dict[bytes, _Pace] = {}
         self._bulk: BulkReading | None = None
         self._before: IgnoreRules | None = None
+        # directories that could not be listed; each is unknown until it has been
+        self._unlisted: set[bytes] = set()
         self.unwatched = 0
         self.overflowed = False
         self.progress: Callable[[int], None] = lambda _done: None
@@ -119,6 +122,7 @@ class Reconciler:
                 continue
             del self._dirty[path]
             self._entry(path, dirty)
+        self._capture.other_names()
         if everything:
             self._observer.barrier(_PROOF_SECONDS)
         self._prove()
@@ -145,14 +149,14 @@ class Reconciler:
         if not dirty.confirm:
             self._count(path)
         if self.rules.is_ignore_file(RelPath(path)):
-            self._capture.path(path, Arrival(dirty.first, dirty.last))
+            self._capture.path(path, Arrival(dirty.first, dirty.last, own=True))
             self._judge_again(path.rpartition(b"/")[0])
             return
-        if self._ignored(path):
+        if self._ignored(path) or self._waits_for_listing(path):
             return
         for part in self._sqlite_set(path):
             halfway = Flag.UNPROVEN if dirty.writing and part == path else 0
-            self._capture.path(part, Arrival(dirty.first, dirty.last), halfway)
+            self._capture.path(part, Arrival(dirty.first, dirty.last, own=True), halfway)
         if dirty.writing:
             self._dirty.setdefault(path, _Dirty(dirty.last, dirty.last, False, confirm=True))
 
@@ -162,6 +166,12 @@ class Reconciler:
         pace.count = pace.count + 1 if now - pace.last < _BURST_RESET else 1
         pace.last = now
 
+    def _waits_for_listing(self, path: bytes) -> bool:
+        """Whether a directory that could not be listed stands there: that it can be looked at says nothing new."""
+        live = self._catalogue().live(self._capture.project, path)
+        unlisted = path in self._unlisted or (live is not None and is_unreadable(live.entry))
+        return unlisted and self._capture.is_directory(path)
+
     def _ignored(self, path: bytes) -> bool:
         """Whether a path is left out, by the rules and by what stands there now."""
         if self.rules.judge(RelPath(path), False):
@@ -170,12 +180,12 @@ class Reconciler:
 
     def _sqlite_set(self, path: bytes) -> list[bytes]:
         """A path, with the other members of its SQLite set if it belongs to one."""
-        for suffix in (*_SQLITE_PARTS, b"-shm"):
+        for suffix in (*_SQLITE_PARTS, _SHARED_MEMORY):
             if path.endswith(suffix):
                 main = path[: -len(suffix)]
                 found = self._catalogue().live(self._capture.project, main)
                 if found is not None and found.entry.kind == Kind.FILE:
-                    return [main, *([] if suffix == b"-shm" else [path])]
+                    return [main, *([] if suffix == _SHARED_MEMORY else [path])]
                 return [path]
         members = [path + suffix for suffix in _SQLITE_PARTS]
         known = [self._catalogue().live(self._capture.project, member) for member in members]
@@ -195,12 +205,16 @@ class Reconciler:
 
     def directory(self, directory: bytes, arrival: Arrival | None, *, deep: bool = False, flags: int = 0) -> None:
         """Compare a directory with the journal, both ways, and everything below it that is new (or all, if `deep`)."""
-        stack = [directory]
+        known = self._catalogue().live(self._capture.project, directory) if directory else None
+        if known is not None and is_unreadable(known.entry):
+            self._unlisted.add(directory)
+        stack = [(directory, _flags_below(known, flags))]
         while stack:
-            stack.extend(self._level(stack.pop(), arrival, deep, flags))
+            place, flags = stack.pop()
+            stack.extend(self._level(place, arrival, deep, flags))
             self.progress(self._capture.captured)
 
-    def _level(self, directory: bytes, arrival: Arrival | None, deep: bool, flags: int) -> list[bytes]:
+    def _level(self, directory: bytes, arrival: Arrival | None, deep: bool, flags: int) -> list[tuple[bytes, int]]:
         if directory and self.rules.judge(RelPath(directory), True):
             self._observer.forget(RelPath(directory))
             return []
@@ -212,15 +226,23 @@ class Reconciler:
         except OSError as error:
             self._unlistable(directory, error, arrival, flags)
             return []
+        if directory in self._unlisted:
+            self._unlisted.discard(directory)
+            self._capture.path(directory, arrival, flags & ~Flag.FROM_UNKNOWN)
         known = catalogue.children(project, directory)
-        below: list[bytes] = []
+        files = {item.path for item in found if item.kind == Kind.FILE}
+        below: list[tuple[bytes, int]] = []
         for item in found:
             name = item.path.rpartition(b"/")[2]
             live = known.pop(name, None)
+            if name.endswith(_SHARED_MEMORY) and item.path[: -len(_SHARED_MEMORY)] in files:
+                if live is not None:
+                    self._capture.unknown(live, "ignored")
+                continue
             if item.kind == Kind.DIR:
                 if deep or live is None or live.entry.kind != Kind.DIR or not self._observer.is_watched(item.path):
-                    below.append(item.path)
-            elif live is not None and live.entry.kind == Kind.DIR:
+                    below.append((item.path, _flags_below(live, flags)))
+            elif live is not None and _may_be_directory(live):
                 self._gone_below(live.path, arrival, flags)
             self._item(item, live, arrival, flags)
         for live in known.values():
@@ -228,11 +250,16 @@ class Reconciler:
         return below
 
     def _item(self, item: Found, live: Live | None, arrival: Arrival | None, flags: int) -> None:
-        seen_before = live is not None
-        if self._before is not None and not self._before.judge(RelPath(item.path), item.kind == Kind.DIR):
-            seen_before = True  # it was in scope: its directory was listed without it
-        first = flags & ~Flag.FROM_UNKNOWN if seen_before else flags
-        if is_client_temporary(item.path.rpartition(b"/")[2]) and live is None:
+        first = flags
+        if live is not None:
+            first &= ~Flag.FROM_UNKNOWN
+        elif self._before is not None and self._before.judge(RelPath(item.path), item.kind == Kind.DIR):
+            first |= Flag.FROM_UNKNOWN  # it was hidden until now
+        if live is not None and is_unreadable(live.entry) and item.kind == Kind.DIR:
+            self._unlisted.add(item.path)
+        elif item.kind == Kind.DIR and item.path in self._unlisted:
+            return
+        elif is_client_temporary(item.path.rpartition(b"/")[2]) and live is None:
             now = self._now()
             self._dirty.setdefault(item.path, _Dirty(now, now, True))
         elif not needs_reading(live, item.stat):
@@ -243,7 +270,7 @@ class Reconciler:
             self._capture.path(item.path, arrival, first)
 
     def _not_found(self, live: Live, arrival: Arrival | None, flags: int) -> None:
-        is_dir = live.entry.kind == Kind.DIR
+        is_dir = _may_be_directory(live)
         if self.rules.judge(RelPath(live.path), is_dir):
             self._capture.unknown(live, "ignored")
             for below in list(self._catalogue().below(self._capture.project, live.path)) if is_dir else ():
@@ -271,6 +298,8 @@ class Reconciler:
                 self._gone_below(directory, arrival, flags)
             return
         entry = unreadable(error)
+        self._unlisted.add(directory)
+        self._capture.flush()
         now = self._now()
         live = self._catalogue().live(self._capture.project, directory)
         if live is None or live.entry != entry:
@@ -299,9 +328,14 @@ class Reconciler:
                 self._capture.unknown(live, "ignored")
         self._before = before
         try:
-            self.directory(directory, None, deep=True, flags=Flag.FROM_UNKNOWN)
+            self.directory(directory, None, deep=True)
         finally:
             self._before = None
+
+    def _read_rules_again(self) -> None:
+        """What told of a changed ignore file may be lost; what was hidden by the rules until now was unknown."""
+        self._before = self.rules.snapshot()
+        self.rules.reload(RelPath(b""))
 
     def _ignore_files_changed(self) -> bool:
         """Whether an ignore file that the journal knows is another one now."""
@@ -326,6 +360,8 @@ class Reconciler:
         """Compare the whole tree with the journal, both ways, and commit. Many files are read by child processes."""
         if flags & Flag.AWAY and self._ignore_files_changed():
             flags |= Flag.FROM_UNKNOWN  # what is new to us may only have been hidden until now
+        elif not flags:
+            self._read_rules_again()
         self._bulk = BulkReading(self._capture)
         self._capture.bulk = True
         try:
@@ -333,7 +369,19 @@ class Reconciler:
             self._bulk.finish()
         finally:
             self._bulk.close()
-            self._bulk = None
+            self._bulk = self._before = None
             self._capture.bulk = False
         self._prove()
         self._capture.flush()
+
+
+def _may_be_directory(live: Live) -> bool:
+    """Whether there may be entries below what was last known of a path; what cannot be read may be a directory."""
+    return live.entry.kind == Kind.DIR or is_unreadable(live.entry)
+
+
+def _flags_below(known: Live | None, flags: int) -> int:
+    """The flags of what is found in a directory: it held what nobody knew, if it could not be read until now."""
+    if known is not None and known.entry.kind == Kind.UNKNOWN and known.entry.reason != ANOTHER_ROOT:
+        return flags | Flag.FROM_UNKNOWN
+    return flags

@@ -21,6 +21,8 @@ _AGE = re.compile(r"([0-9]{1,9})\s*(s|sec|min|m|h|d|w)(?:\s+ago)?\Z")
 _PROMPT = re.compile(r"prompt:(-?[0-9]{1,9})\Z")
 _UNITS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _RECENT = 24 * 3600 * NANOSECONDS
+#: Characters of an odd name that an error repeats.
+_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +172,9 @@ class Names:
             f"{made.ordinal} (newest)" for made in newest[:1]
         ]
         where = self._project.path.decode("utf-8", "replace")
+        shown_name = name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
         return NotFoundError(
-            f'no checkpoint "{name}" in {where}',
+            f'no checkpoint "{shown_name}" in {where}',
             hint=("nearest: " + ", ".join(shown) + ".    " if shown else "") + "mulligan list",
             nearest=[{"id": made.id, "ordinal": made.ordinal} for made in nearest],
         )

@@ -45,13 +45,38 @@ class Registry:
 
     def start(self) -> None:
         """Watch every project that was watched before; returns when interrupted operations were finished."""
-        known = self._store.catalogue().projects()
-        # all are known before the first looks at its tree: the roots of the others are its boundaries
-        workers = [self._make_worker(project) for project in known if project.state not in (REMOVED, EXCLUDED)]
+        for worker in self._begin_known():
+            worker.recovered.wait(_RECOVERY_SECONDS)
+        self.include()
+
+    def _begin_known(self) -> list[ProjectWorker]:
+        """Begin to watch what the journal knows and nobody says no to."""
+        with self._lock:
+            wanted = [
+                project
+                for project in self._store.catalogue().projects()
+                if project.state not in (REMOVED, EXCLUDED)
+                and project.path not in self._workers
+                and not self._configured_out(project.path)
+            ]
+            # all are known before the first looks at its tree: the roots of the others are its boundaries
+            workers = [self._make_worker(project) for project in wanted]
         for worker in workers:
             worker.start()
-        for worker in workers:
-            worker.recovered.wait(_RECOVERY_SECONDS)
+        return workers
+
+    def reconfigure(self) -> None:
+        """Do what another configuration says: its limits, and what it excludes and includes. May wait for workers."""
+        limits = Limits(self._config().max_file_bytes)
+        for worker in self.workers():
+            if self._configured_out(worker.root):
+                log.info("project %s is excluded by the configuration", os.fsdecode(worker.root))
+                self._drop(worker)
+                self._bus.publish("project", project=os.fsdecode(worker.root), state=EXCLUDED)
+            else:
+                worker.call(partial(worker.set_limits, limits))
+        for worker in self._begin_known():
+            self._tell_outer(worker.root)
         self.include()
 
     def include(self) -> None:
@@ -132,13 +157,18 @@ class Registry:
     def excluded(self, root: bytes) -> bool:
         """Whether the configuration or an earlier `exclude` or `remove` says no to a directory, for ever."""
         text = os.fsdecode(root)
-        if any(fnmatch.fnmatch(text, glob) for glob in self._config().directories("exclude", os.fsdecode(self._home))):
+        if self._configured_out(root):
             return True
         return any(
-            fnmatch.fnmatch(text, os.fsdecode(project.path))
+            project.path == root or fnmatch.fnmatch(text, os.fsdecode(project.path))
             for project in self._store.catalogue().projects()
             if project.state in (REMOVED, EXCLUDED)
         )
+
+    def _configured_out(self, root: bytes) -> bool:
+        text = os.fsdecode(root)
+        patterns = self._config().directories("exclude", os.fsdecode(self._home))
+        return any(text == pattern or fnmatch.fnmatch(text, pattern) for pattern in patterns)
 
     def add(self, path: str) -> ProjectWorker:
         """Watch a directory; one that is watched already is returned. Raises NotFoundError, RefusedError."""
@@ -148,6 +178,10 @@ class Registry:
             raise NotFoundError(f"{path} is not a directory", hint="give an existing directory")
         if reason := self.refuse(root):
             raise RefusedError(f"{path} is not watched: {reason}", hint="add a project's own directory")
+        if self._configured_out(root):
+            raise RefusedError(
+                f"{path} is not watched: the configuration excludes it", hint="see exclude: in mulligan config path"
+            )
         self._store.require_writable()
         with self._lock:
             if root in self._workers:
@@ -175,11 +209,14 @@ class Registry:
             project.baseline_end,
         )  # fmt: skip
         self._store.log.append([fact])
-        with self._lock:
-            self._workers.pop(project.path, None)
-        worker.stop()
-        self._tell_outer(project.path)
+        self._drop(worker)
         self._bus.publish("project", project=os.fsdecode(project.path), state=state)
+
+    def _drop(self, worker: ProjectWorker) -> None:
+        with self._lock:
+            self._workers.pop(worker.root, None)
+        worker.stop()
+        self._tell_outer(worker.root)
 
     def exclude(self, target: str) -> None:
         """Never watch a directory or what fits a glob."""

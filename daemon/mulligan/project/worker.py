@@ -10,10 +10,9 @@ import logging
 import os
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from mulligan.clock import NANOSECONDS
@@ -26,6 +25,7 @@ from mulligan.journal.memory import give_back_memory
 from mulligan.journal.reconcile import ANOTHER_ROOT, Reconciler
 from mulligan.model import Checkpoint, Cut, Flag, Row
 from mulligan.project.checkpoints import Request, make_checkpoint
+from mulligan.project.health import Health
 from mulligan.project.root import birth_time
 from mulligan.store.catalogue import Project
 from mulligan.store.records import AnyFact, CheckpointFact, CurrentFact, GapFact, ProjectFact
@@ -50,23 +50,6 @@ class ObserverFactory(Protocol):
 
     def __call__(self, root: bytes, now: Callable[[], int]) -> Observer:
         """A new, unstarted observer."""
-
-
-@dataclass(slots=True)
-class Health:
-    """What `status` shows of a worker; written by the worker's thread, read by any."""
-
-    state: str = "starting"
-    reason: str = ""
-    overflows: int = 0
-    rescans: int = 0
-    done: int = 0
-    total: int = 0
-    backlog: int = 0
-    last_error: str = ""
-    last_capture: int = 0
-    limit: str = ""
-    latencies: deque[int] = field(default_factory=lambda: deque(maxlen=2000))
 
 
 class ProjectWorker:
@@ -313,13 +296,10 @@ class ProjectWorker:
         elif self.health.state != "watching":
             self._attach(project)
         elif gone or identity != (project.dev, project.ino):
+            # a watched inode keeps its number, so the same identity is the same directory: moved away and back
             self.health.state = "missing"
             self._end_watch()
-            fact = ProjectFact(
-                project.id, project.path, "watching", 0, 0, project.generation, project.added, project.baseline_end
-            )
-            self.store.log.append([fact])
-            self._attach(self.record())
+            self._attach(project)
 
     def pause(self, reason: str = "") -> None:
         """Stop watching until `resume`; remembered over restarts. Runs in the thread."""
@@ -444,6 +424,12 @@ class ProjectWorker:
         self._count_overflow()  # later than the barrier: the next look's
         self.health.limit = self.observer.limit_reached
         self.health.backlog = self.reconciler.backlog
+
+    def set_limits(self, limits: Limits) -> None:
+        """What is left out for its size from now on; what was left out until now is looked at again."""
+        if limits.max_file_bytes != self._limits.max_file_bytes:
+            self._limits.max_file_bytes = limits.max_file_bytes
+            self._must_rescan = True
 
     def set_boundaries(self, roots: list[bytes]) -> None:
         """Other projects below the root came or went: the tree is judged anew. Runs in the thread."""

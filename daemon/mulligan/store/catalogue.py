@@ -173,9 +173,21 @@ class Catalogue:
 
     def named(self, project: int, names: Sequence[bytes]) -> list[bytes]:
         """The paths of live files with one of these names."""
-        marks = ", ".join("?" for _ in names)
-        query = f"select dir, name from path where project = ? and kind = 1 and name in ({marks})"
+        query = f"select dir, name from path where project = ? and kind = 1 and name in ({_marks(len(names))})"
         return [join_path(*found) for found in self.db.execute(query, (project, *names))]
+
+    def names(self, project: int, inodes: Sequence[tuple[int, int]]) -> list[tuple[bytes, tuple[int, int]]]:
+        """(path, (dev, ino)) of the live files that were one of these inodes when they were read. Walks the tree."""
+        wanted, numbers = set(inodes), sorted({ino for _, ino in inodes})
+        found: list[tuple[bytes, tuple[int, int]]] = []
+        for start in range(0, len(numbers), 1000):
+            some = numbers[start : start + 1000]
+            query = (
+                f"select dir, name, dev, ino from path where project = ? and kind = 1 and ino in ({_marks(len(some))})"
+            )
+            for directory, name, dev, ino in self.db.execute(query, (project, *some)):
+                found.append((join_path(directory, name), (dev, ino)))
+        return [(path, inode) for path, inode in found if inode in wanted]
 
     def odd(self, project: int) -> list[tuple[bytes, Entry]]:
         """Live special and unknown entries."""
@@ -299,6 +311,10 @@ class Catalogue:
         """Whether a checkpoint with this event key exists."""
         query = "select 1 from checkpoint where project = ? and event_key = ?"
         return self.db.execute(query, (project, key)).fetchone() is not None
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
 
 
 def _around(project: int, paths: Sequence[bytes]) -> tuple[str, list[Any]]:

@@ -108,13 +108,17 @@ class Log:
         """Begin to commit."""
         self._thread.start()
 
-    def close(self) -> None:
-        """Commit what was submitted, then stop. Idempotent."""
+    def stop(self) -> None:
+        """Commit what was submitted, then end the thread. Idempotent."""
         if self._thread.is_alive():
             with self._ready:
                 self._closing = True
                 self._ready.notify()
             self._thread.join()
+
+    def close(self) -> None:
+        """Stop, and close everything. Idempotent."""
+        self.stop()
         self._writer.close()
         self._db.close()
 

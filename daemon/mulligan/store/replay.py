@@ -46,9 +46,6 @@ class Replayed:
 def open_catalogue(path: str) -> sqlite3.Connection:
     """The write connection; tables are made in a new file. Raises NewerFormatError, IntegrityError."""
     if not os.path.exists(path):
-        for left in (f"{path}-wal", f"{path}-shm"):  # of a catalogue that was thrown away
-            if os.path.exists(left):
-                os.unlink(left)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:

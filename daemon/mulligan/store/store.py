@@ -118,8 +118,9 @@ class Store:
 
     def close(self) -> None:
         """Commit what was submitted, close everything, give the lock up. Idempotent."""
-        self.log.close()
+        self.log.stop()
         self.contents.close()
-        for reader in self._readers:
+        for reader in self._readers:  # before the writer, whose end then takes the write-ahead log in
             reader.close()
+        self.log.close()
         self._lock.release()

@@ -1,0 +1,23 @@
+"""How a project's worker is, for `status`."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Health:
+    """What `status` shows of a worker; written by the worker's thread, read by any."""
+
+    state: str = "starting"
+    reason: str = ""
+    overflows: int = 0
+    rescans: int = 0
+    done: int = 0
+    total: int = 0
+    backlog: int = 0
+    last_error: str = ""
+    last_capture: int = 0
+    limit: str = ""
+    latencies: deque[int] = field(default_factory=lambda: deque(maxlen=2000))

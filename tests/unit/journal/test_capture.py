@@ -1,0 +1,259 @@
+"""Capturing: rows with their times, contents as deltas, a damaged past that does not stand in the way."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mulligan.clock import MILLISECOND
+from mulligan.journal.capture import Arrival
+from mulligan.model import ABSENT, Cut, Flag, Kind
+from mulligan.store.encoding import BLOCK_THRESHOLD, MAX_DEPTH, Encoding
+from mulligan.store.log import StoreFullError
+from mulligan.store.segments import RECORD_HEADER_SIZE
+from mulligan.store.verify import verify
+from support.journaling import Journal
+from support.storing import armed, flip, segment, without_reserve
+from support.trees import put
+
+RNG = random.Random(3)
+TEXT = b"".join(b"%d some line\n" % RNG.randrange(10**6) for _ in range(400))
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    made = Journal(tmp_path)
+    yield made
+    made.close()
+
+
+def later(journal: Journal) -> None:
+    """Wait until the clock of any file system has ticked, and a stat proves what was read before."""
+    end = journal.store.clock.now() + 30 * MILLISECOND
+    while journal.store.clock.now() < end:
+        os.sched_yield()
+
+
+def damage(journal: Journal, path: bytes) -> None:
+    """Break the stored content of a file's last version."""
+    place = journal.store.catalogue().place(journal.live(path).entry.hash)
+    assert place is not None
+    store = Path(journal.store.directory)
+    flip(segment(store, place.segment), place.offset + RECORD_HEADER_SIZE + place.stored // 2)
+
+
+def test_R7_what_vanishes_becomes_absent_and_its_versions_stay(journal: Journal) -> None:
+    put(journal.root, b"f", b"one\n")
+    journal.look(b"f")
+    (journal.root / "f").unlink()
+    assert journal.look(b"f") == ABSENT
+    put(journal.root, b"f", b"two\n")
+    journal.look(b"f")
+    kinds = [(row.entry.kind, row.entry.size) for row in journal.store.catalogue().versions(1, b"f")]
+    assert kinds == [(Kind.FILE, 4), (Kind.ABSENT, 0), (Kind.FILE, 4)]
+
+
+def test_R7_what_came_and_went_unseen_is_no_row(journal: Journal) -> None:
+    assert journal.look(b"never/there") == ABSENT
+    assert journal.rows == []
+    assert journal.store.catalogue().live(1, b"never/there") is None
+
+
+def test_what_did_not_change_is_no_row(journal: Journal) -> None:
+    put(journal.root, b"f", b"one\n")
+    later(journal)
+    journal.look(b"f")
+    batch = journal.store.catalogue().meta("batch")
+    journal.look(b"f")
+    assert len(journal.rows) == 1
+    assert journal.store.catalogue().meta("batch") == batch
+    put(journal.root, b"f", b"one\n")  # the same bytes again, another stat
+    journal.look(b"f")
+    assert len(journal.rows) == 1
+    assert journal.live(b"f").stat.mtime == (journal.root / "f").stat().st_mtime_ns
+
+
+def test_a_mode_alone_is_a_row_without_a_new_content(journal: Journal) -> None:
+    put(journal.root, b"f", b"one\n", 0o644)
+    journal.look(b"f")
+    contents = len(list(journal.store.catalogue().places()))
+    (journal.root / "f").chmod(0o600)
+    journal.look(b"f")
+    assert [row.entry.mode for row in journal.rows] == [0o644, 0o600]
+    assert len(list(journal.store.catalogue().places())) == contents
+
+
+def test_times_rise_within_a_path_whatever_the_arrivals_say(journal: Journal) -> None:
+    now = journal.store.clock.now()
+    with journal.looking():
+        for number in range(5):
+            put(journal.root, b"f", b"%d\n" % number)
+            journal.capture.path(b"f", Arrival(now - number * 1000, now - number * 1000))
+    with journal.looking():
+        journal.capture.flush()
+    rows = journal.store.catalogue().versions(1, b"f")
+    assert len(rows) == 5
+    assert all(one.at < other.at for one, other in itertools.pairwise(rows))
+    assert all(row.since <= row.at for row in rows)
+    for row in rows:
+        assert journal.store.catalogue().entry_at(1, b"f", Cut(row.seq, row.at)) == row.entry
+
+
+def test_a_late_event_stands_for_the_change_not_for_its_arrival(journal: Journal) -> None:
+    put(journal.root, b"f", b"one\n")
+    changed = (journal.root / "f").stat().st_ctime_ns
+    late = changed + 500 * MILLISECOND
+    while journal.store.clock.now() < late:
+        os.sched_yield()
+    with journal.looking():
+        journal.capture.path(b"f", Arrival(late, late))
+        journal.capture.flush()
+    assert journal.live(b"f").at == changed
+
+
+def test_what_came_with_its_directory_became_true_with_its_arrival(journal: Journal) -> None:
+    put(journal.root.parent, b"outside/f", b"old\n")
+    later(journal)
+    journal.capture.quiet_since = journal.store.clock.now()
+    (journal.root.parent / "outside").rename(journal.root / "d")
+    later(journal)
+    before = journal.store.clock.now()
+    journal.look(b"d/f")
+    live = journal.live(b"d/f")
+    assert (journal.root / "d/f").stat().st_ctime_ns < journal.capture.quiet_since < before < live.at
+
+
+def test_found_by_a_scan_is_flagged_and_says_since_when(journal: Journal) -> None:
+    put(journal.root, b"f", b"one\n")
+    journal.look(b"f")
+    seen = journal.live(b"f").stat.seen
+    later(journal)
+    put(journal.root, b"f", b"two\n")
+    journal.everything()
+    live = journal.live(b"f")
+    assert live.flags & Flag.SCANNED
+    assert (live.since, live.at) == (seen, (journal.root / "f").stat().st_ctime_ns)
+    (journal.root / "f").unlink()
+    before = journal.store.clock.now()
+    journal.everything()
+    live = journal.live(b"f")
+    assert live.entry == ABSENT and live.since < before < live.at
+
+
+# contents
+
+
+def test_an_edited_file_is_stored_as_small_deltas(journal: Journal) -> None:
+    data = TEXT
+    put(journal.root, b"f", data)
+    journal.look(b"f")
+    for number in range(40):
+        data = data.replace(b"some line", b"edit %d" % number, 1)
+        put(journal.root, b"f", data)
+        journal.look(b"f")
+        assert journal.read(b"f") == data
+    places = list(journal.store.catalogue().places())
+    assert sum(place.encoding == Encoding.DELTA for place in places) >= 36
+    assert max(place.depth for place in places) <= MAX_DEPTH
+    assert all(place.base < place.id for place in places)
+
+
+def test_a_file_that_is_written_anew_through_empty_is_still_a_delta(journal: Journal) -> None:
+    put(journal.root, b"f", TEXT)
+    journal.look(b"f")
+    put(journal.root, b"f", b"")
+    journal.look(b"f")
+    put(journal.root, b"f", TEXT + b"more\n")
+    journal.look(b"f")
+    place = journal.store.catalogue().place(journal.live(b"f").entry.hash)
+    assert place is not None and place.encoding == Encoding.DELTA
+
+
+def test_a_large_file_costs_what_changed(journal: Journal) -> None:
+    data = RNG.randbytes(BLOCK_THRESHOLD * 3)
+    put(journal.root, b"f", data)
+    journal.look(b"f")
+    before = sum(place.stored for place in journal.store.catalogue().places())
+    put(journal.root, b"f", data + b"appended\n")
+    journal.look(b"f")
+    after = sum(place.stored for place in journal.store.catalogue().places())
+    assert after - before < 20_000
+    assert journal.read(b"f") == data + b"appended\n"
+
+
+def test_R17_a_damaged_version_does_not_keep_the_next_from_being_captured(journal: Journal) -> None:
+    put(journal.root, b"f", TEXT)
+    journal.look(b"f")
+    damage(journal, b"f")
+    journal.capture._recent.clear()  # as after a restart
+    put(journal.root, b"f", TEXT + b"edited\n")
+    journal.look(b"f")
+    assert journal.read(b"f") == TEXT + b"edited\n"
+
+
+@pytest.mark.parametrize("size", [5_000, BLOCK_THRESHOLD + 100_000])
+@pytest.mark.parametrize("way", ["event", "scan"])
+def test_R17_a_later_capture_of_the_same_content_heals_it(journal: Journal, size: int, way: str) -> None:
+    data = RNG.randbytes(size)
+    put(journal.root, b"f", data)
+    journal.look(b"f")
+    digest = journal.live(b"f").entry.hash
+    place = journal.store.catalogue().place(digest)
+    assert place is not None
+    if place.encoding == Encoding.BLOCKS:
+        block = max(journal.store.catalogue().places(), key=lambda each: each.stored)
+        flip(segment(Path(journal.store.directory), block.segment), block.offset + RECORD_HEADER_SIZE + 9)
+    else:
+        damage(journal, b"f")
+    assert not verify(journal.store.catalogue(), journal.store.contents).clean
+    put(journal.root, b"copy", data)
+    if way == "event":
+        journal.look(b"copy")
+    else:
+        journal.everything()
+    assert journal.store.contents.read(digest) == data
+    assert verify(journal.store.catalogue(), journal.store.contents).clean
+
+
+def test_R17_a_damaged_delta_and_its_base_are_healed_by_the_children_of_a_scan(journal: Journal) -> None:
+    for number in range(150):  # enough for the children
+        put(journal.root, b"d/%d" % number, TEXT + b"%d\n" % number)
+        if number < 3:
+            journal.look(b"d/%d" % number)
+    put(journal.root, b"d/0", TEXT + b"edited\n")
+    journal.look(b"d/0")
+    damage(journal, b"d/0")
+    put(journal.root, b"d/copy", TEXT + b"edited\n")
+    journal.everything()
+    assert len([row for row in journal.rows if row.entry.kind == Kind.FILE]) == 152
+    assert journal.read(b"d/0") == TEXT + b"edited\n"
+    assert verify(journal.store.catalogue(), journal.store.contents).clean
+
+
+# failure
+
+
+def test_a_batch_that_found_no_room_can_be_captured_again(journal: Journal) -> None:
+    put(journal.root, b"f", b"one\n")
+    without_reserve(journal.store)
+    with armed("segment.write=enospc"), pytest.raises(StoreFullError):
+        journal.look(b"f")
+    assert journal.store.catalogue().live(1, b"f") is None
+    journal.look(b"f")
+    assert journal.read(b"f") == b"one\n"
+
+
+def test_many_rows_go_in_several_batches_and_all_are_acknowledged(journal: Journal) -> None:
+    for number in range(2500):
+        put(journal.root, b"d%d/f%d" % (number % 50, number), b"%d\n" % number)
+    before = journal.store.catalogue().meta("batch")
+    journal.baseline()
+    assert journal.store.catalogue().meta("batch") > before + 2
+    assert journal.store.catalogue().project(1).files == 2500
+    journal.assert_equal()
+    assert journal.capture.captured == 2550
