@@ -6,14 +6,11 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from mulligan.restore.exchange import exchange
-from support.daemon import DaemonFixture
+from support.daemon import DaemonFixture, stopped
 from support.stored import assert_stored, reader, status
 from support.trees import put, snapshot
 
@@ -89,18 +86,6 @@ def test_W2_200_atomic_saves(daemon: DaemonFixture, project: Path) -> None:
 
 
 # W3: the queue is long, or overflows
-
-
-@contextmanager
-def stopped(daemon: DaemonFixture) -> Iterator[None]:
-    """The daemon sees nothing and reads nothing for a while."""
-    os.kill(daemon.pid, signal.SIGSTOP)
-    tasks = Path(f"/proc/{daemon.pid}/task")
-    daemon.until(lambda: all(" T " in (task / "stat").read_text() for task in tasks.iterdir()))
-    try:
-        yield
-    finally:
-        os.kill(daemon.pid, signal.SIGCONT)
 
 
 def test_W2_the_barrier_waits_for_all_that_is_queued(daemon: DaemonFixture, project: Path) -> None:

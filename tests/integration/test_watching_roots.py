@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mulligan.restore.exchange import exchange
-from support.daemon import DaemonFixture, RpcError
+from support.daemon import DaemonFixture, RpcError, stopped
 from support.stored import assert_stored, restore, rows, status, take, tree_of
 from support.trees import assert_tree, put, snapshot
 
@@ -26,18 +24,6 @@ AT_FDCWD = -100
 def swap(one: Path, other: Path) -> None:
     """Exchange two names in one step."""
     exchange(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other))
-
-
-@contextmanager
-def stopped(daemon: DaemonFixture) -> Iterator[None]:
-    """The daemon sees nothing and reads nothing for a while."""
-    os.kill(daemon.pid, signal.SIGSTOP)
-    tasks = Path(f"/proc/{daemon.pid}/task")
-    daemon.until(lambda: all(" T " in (task / "stat").read_text() for task in tasks.iterdir()))
-    try:
-        yield
-    finally:
-        os.kill(daemon.pid, signal.SIGCONT)
 
 
 # W4: the root itself

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -324,3 +325,15 @@ def in_parallel(count: int, work: Callable[[int], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(run, range(count)))
+
+
+@contextmanager
+def stopped(daemon: DaemonFixture) -> Iterator[None]:
+    """The daemon sees nothing and reads nothing for a while."""
+    os.kill(daemon.pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{daemon.pid}/task")
+    daemon.until(lambda: all(" T " in (task / "stat").read_text() for task in tasks.iterdir()))
+    try:
+        yield
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)

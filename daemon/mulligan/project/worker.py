@@ -41,6 +41,8 @@ _BARRIER_SECONDS = 10.0
 _ROOT_CHECK_SECONDS = 2.0
 #: The idle rescan is the safety net for writes that give no event (mmap); it may cost a second an hour.
 _RESCAN_MIN_SECONDS, _RESCAN_SHARE = 300.0, 3600.0
+#: What a comparison takes for an entry; a baseline, which also reads, tells nothing of it.
+_SCAN_NS = 30_000
 #: Where directories had to stay unwatched, scanning is all there is: it may take a twentieth of the time.
 _UNWATCHED_SECONDS, _UNWATCHED_SHARE = 5.0, 20.0
 
@@ -228,7 +230,8 @@ class ProjectWorker:
             else:
                 self._catch_up(project, identity)
             self.health.state = "watching"
-            self._after_rescan(self.now())
+            project = self.record()
+            self._after_rescan(self.now() - (project.files + project.dirs) * _SCAN_NS)
             give_back_memory()
         finally:
             self.capture.close()
