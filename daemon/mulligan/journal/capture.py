@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -77,7 +77,8 @@ class Capture:
         self._bytes = 0
         self._recent: dict[bytes, bytes] = {}
         self._recent_bytes = 0
-        self._under_way: list[tuple[Future[Receipt], list[Row]]] = []
+        # submitted batches that are not acknowledged yet: the rows, and their paths
+        self._under_way: list[tuple[Future[Receipt], list[Row], dict[bytes, int]]] = []
         self._linked: dict[tuple[int, int], Arrival] = {}
         self._root_fd = -1
         self.quiet_since = 0
@@ -126,12 +127,34 @@ class Capture:
 
     def path(self, path: bytes, arrival: Arrival | None, flags: int = 0) -> Entry:
         """Look at one path; `arrival` is None if a scan found it. Returns what stands there."""
-        if path in self._row_index or self._under_way:
+        if self._is_pending(path):
             self.flush()  # its last row must be known before the next is judged
         live = self._store.catalogue().live(self.project, path)
         reading = read_entry(self._root_fd, path, self._store.clock.now, self._limits.max_file_bytes, self._store_block)
         self.judge(path, live, reading, arrival, flags)
         return reading.entry
+
+    def directory(self, path: bytes, live: Live | None, found: Stat, arrival: Arrival | None, flags: int = 0) -> None:
+        """A directory was listed with this stat, whose `seen` is a moment before it: that is all there is to read."""
+        if self._is_pending(path):
+            self.path(path, arrival, flags)
+            return
+        self.judge(path, live, Reading(Entry(Kind.DIR, stat.S_IMODE(found.mode)), found), arrival, flags)
+
+    def settle_below(self, directory: bytes) -> None:
+        """Have the rows of everything below a directory in the catalogue."""
+        below = directory + b"/"
+        if any(path.startswith(below) for paths in self._pending_paths() for path in paths):
+            self.flush()
+
+    def _is_pending(self, path: bytes) -> bool:
+        return any(path in paths for paths in self._pending_paths())
+
+    def _pending_paths(self) -> Iterator[dict[bytes, int]]:
+        """The paths of rows that the catalogue does not have yet."""
+        yield self._row_index
+        for _, _, paths in self._under_way:
+            yield paths
 
     def judge(self, path: bytes, live: Live | None, reading: Reading, arrival: Arrival | None, flags: int = 0) -> None:
         """Make a row of a reading, if it says something new."""
@@ -292,7 +315,7 @@ class Capture:
 
     def _submit(self) -> None:
         facts: list[AnyFact] = []
-        rows = self._rows
+        rows, paths = self._rows, self._row_index
         if rows:
             facts.append(RowsFact(self.project, rows, self._stats))
         if self._touched:
@@ -301,10 +324,10 @@ class Capture:
         self._rows, self._stats, self._touched, self._contents = [], [], [], []
         self._pending, self._row_index, self._bytes = {}, {}, 0
         if facts or contents:
-            self._under_way.append((self._store.log.submit(facts, contents, bulk=self.bulk), rows))
+            self._under_way.append((self._store.log.submit(facts, contents, bulk=self.bulk), rows, paths))
 
-    def _acknowledge(self, batch: tuple[Future[Receipt], list[Row]]) -> None:
-        future, rows = batch
+    def _acknowledge(self, batch: tuple[Future[Receipt], list[Row], dict[bytes, int]]) -> None:
+        future, rows, _ = batch
         receipt = future.result()
         if rows:
             self.captured += len(rows)

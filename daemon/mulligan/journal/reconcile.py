@@ -10,6 +10,8 @@ import errno
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from mulligan import clock
 from mulligan.journal.bulk import BulkReading
 from mulligan.journal.capture import Arrival, Capture, needs_reading
@@ -73,6 +75,8 @@ class Reconciler:
         self._before: IgnoreRules | None = None
         # directories that could not be listed; each is unknown until it has been
         self._unlisted: set[bytes] = set()
+        # directories that were found gone in this run, with everything below them
+        self._gone: set[bytes] = set()
         self.unwatched = 0
         self.overflowed = False
         self.progress: Callable[[int], None] = lambda _done: None
@@ -107,11 +111,13 @@ class Reconciler:
 
     def run(self, *, everything: bool) -> int | None:
         """Look at all that is due (or at everything), commit, and return when the next place is due (journal time)."""
+        self._gone.clear()
         for path in [path for path in self._dirty if self.rules.is_ignore_file(RelPath(path))]:
             self._entry(path, self._dirty.pop(path))  # first: they say what else is to be looked at
-        while self._directories:
-            directory, arrival = self._directories.popitem()
-            self.directory(directory, Arrival(arrival, arrival))
+        directories, self._directories = self._directories, {}
+        for directory in sorted(directories):  # those above come first: what is gone with one of them is looked at once
+            if not self._is_gone_with(directory):
+                self.directory(directory, Arrival(directories[directory], directories[directory]))
         now = self._now()
         due: int | None = None
         for path in list(self._dirty):
@@ -121,7 +127,8 @@ class Reconciler:
                 due = ready if due is None else min(due, ready)
                 continue
             del self._dirty[path]
-            self._entry(path, dirty)
+            if not self._is_gone_with(path):
+                self._entry(path, dirty)
         self._capture.other_names()
         if everything:
             self._observer.barrier(_PROOF_SECONDS)
@@ -130,6 +137,15 @@ class Reconciler:
         if len(self._pace) > 4096:
             self._pace = {path: pace for path, pace in self._pace.items() if now - pace.last < _BURST_RESET}
         return due
+
+    def _is_gone_with(self, path: bytes) -> bool:
+        """Whether a directory above a path was found gone in this run: it was booked then, and has news after it."""
+        if self._gone:
+            while (end := path.rfind(b"/")) > 0:
+                path = path[:end]
+                if path in self._gone:
+                    return True
+        return False
 
     def _ready(self, path: bytes, dirty: _Dirty, now: int, everything: bool) -> int:
         if is_client_temporary(path.rpartition(b"/")[2]):
@@ -221,6 +237,7 @@ class Reconciler:
         if not self._observer.watch(RelPath(directory)):
             self.unwatched += 1
         catalogue, project = self._catalogue(), self._capture.project
+        seen = self._now()
         try:
             found = list(list_directory(self._capture.root, RelPath(directory), self.rules))
         except OSError as error:
@@ -244,12 +261,12 @@ class Reconciler:
                     below.append((item.path, _flags_below(live, flags)))
             elif live is not None and _may_be_directory(live):
                 self._gone_below(live.path, arrival, flags)
-            self._item(item, live, arrival, flags)
+            self._item(item, live, arrival, flags, seen)
         for live in known.values():
             self._not_found(live, arrival, flags)
         return below
 
-    def _item(self, item: Found, live: Live | None, arrival: Arrival | None, flags: int) -> None:
+    def _item(self, item: Found, live: Live | None, arrival: Arrival | None, flags: int, seen: int) -> None:
         first = flags
         if live is not None:
             first &= ~Flag.FROM_UNKNOWN
@@ -264,6 +281,9 @@ class Reconciler:
             self._dirty.setdefault(item.path, _Dirty(now, now, True))
         elif not needs_reading(live, item.stat):
             return
+        elif item.kind == Kind.DIR:
+            stat = msgspec.structs.replace(item.stat, seen=seen)
+            self._capture.directory(item.path, live, stat, arrival, first)
         elif self._bulk is not None and item.kind == Kind.FILE:
             self._bulk.read(item.path, live, first)
         else:
@@ -286,7 +306,9 @@ class Reconciler:
     def _gone_below(self, directory: bytes, arrival: Arrival | None, flags: int) -> None:
         """Everything known below a directory that is none any more is absent."""
         self._observer.forget(RelPath(directory))
-        for live in list(self._catalogue().below(self._capture.project, directory)):
+        self._gone.add(directory)
+        self._capture.settle_below(directory)
+        for live in list(self._catalogue().below(self._capture.project, directory, there=True)):
             self._capture.absent(live, arrival, flags & ~Flag.FROM_UNKNOWN)
 
     def _unlistable(self, directory: bytes, error: OSError, arrival: Arrival | None, flags: int) -> None:

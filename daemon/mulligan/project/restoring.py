@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections import deque
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import msgspec
 
 from mulligan.errors import NotFoundError
 from mulligan.faults import point
-from mulligan.journal.memory import give_back_memory
-from mulligan.model import Checkpoint, Cut, Kind, Row, Stat, covers
+from mulligan.model import Checkpoint, Kind, Row, Stat, covers
 from mulligan.project.checkpoints import Request
 from mulligan.project.naming import Position
 from mulligan.project.worker import ProjectWorker
@@ -25,8 +26,11 @@ from mulligan.restore.plan import Change, Outcome, Plan, Step, ancestors, make_p
 from mulligan.restore.recovery import recover
 from mulligan.restore.stage import Job, Staged
 from mulligan.restore.stage_child import stage_in_children
+from mulligan.store.log import Receipt
 from mulligan.store.records import AnyFact, CurrentFact, OperationFact, RowsFact
 
+#: Rows of one batch that goes ahead of "done", and how many such batches may be on their way to the disk.
+_ROWS_AHEAD, _BATCHES_AHEAD = 1000, 2
 _DONE, _ROLLED_BACK = "done", "rolled_back"
 _FOREIGN = "belongs to another project now"
 
@@ -52,18 +56,18 @@ class Restorer:
         """What it takes to get to a position, for all or some paths; everything is captured before."""
         self._worker.sync()
         catalogue, project = self._store.catalogue(), self._worker.record()
-        found = list(catalogue.differences(project.id, position.cut, Cut(project.last_seq), paths))
-        chosen = {path for path, _, _ in found if covers(paths, path)}
-        needed = {above for path in chosen for above in ancestors(path)}
+        found = list(catalogue.ways_back(project, position.cut, paths))
+        chosen = {live.path for _, live in found if covers(paths, live.path)}
+        needed = {above for path in chosen for above in ancestors(path)} if paths else set()
         changes, foreign = [], []
-        for path, target, live in found:
+        for target, live in found:
+            path = live.path
             if self._is_foreign(path):
-                foreign += [Step(path, live, target, None, _FOREIGN)] if path in chosen else []
+                foreign += [Step(path, live.entry, target, None, _FOREIGN)] if path in chosen else []
                 continue
-            missing = target.kind == Kind.DIR and live.kind != Kind.DIR
+            missing = target.kind == Kind.DIR and live.entry.kind != Kind.DIR
             if path in chosen or (path in needed and missing):
-                known = catalogue.live(project.id, path)
-                changes.append(Change(path, target, live, known.stat if known else None))
+                changes.append(Change(path, target, live.entry, live.stat))
         plan = make_plan(changes, force=force)
         return msgspec.structs.replace(plan, kept=plan.kept + foreign)
 
@@ -193,21 +197,31 @@ class Restorer:
     def _stage_elsewhere(self, stage: bytes, jobs: list[Job], careful: bool) -> Staged:
         return stage_in_children(stage, jobs, self._store.pool, self._store.catalogue_path, careful=careful)
 
-    def _rows(self, outcome: Outcome) -> list[AnyFact]:
-        """The rows of what was done; versions that were captured on the way come before them."""
-        now = self._worker.now()
-        catalogue, project = self._store.catalogue(), self._worker.project_id
-        rows, stats = [], []
-        for path, entry in outcome.captured:
-            rows.append(Row(path, entry, now, now))
-            stats.append(Stat(seen=now))
+    def _journal(self, outcome: Outcome) -> list[AnyFact]:
+        """Journal what was done; versions that were captured on the way come before it.
+
+        Many rows go ahead in the lane of scans, so that nobody waits for them: each is true by itself, and a crash
+        before "done" finds them made. The last ones are returned, to be committed with "done".
+        """
+        now, project = self._worker.now(), self._worker.project_id
+        lives = self._store.catalogue().lives(project, [done.path for done in outcome.done])
+        rows = [Row(path, entry, now, now) for path, entry in outcome.captured]
+        stats = [Stat(seen=now) for _ in rows]
         captured = {path for path, _ in outcome.captured}
+        ahead: deque[Future[Receipt]] = deque()
         for done in outcome.done:
-            live = catalogue.live(project, done.path)
+            live = lives.get(done.path)
             if live is not None and live.entry == done.after and done.path not in captured:
                 continue
             rows.append(Row(done.path, done.after, now, max(now, live.at + 1 if live else 0)))
             stats.append(done.stat or Stat(seen=now))
+            if len(rows) >= _ROWS_AHEAD:
+                ahead.append(self._store.log.submit([RowsFact(project, rows, stats)], bulk=True))
+                rows, stats = [], []
+                if len(ahead) > _BATCHES_AHEAD:
+                    ahead.popleft().result()
+        for future in ahead:
+            future.result()
         return [RowsFact(project, rows, stats)] if rows else []
 
     def _conclude(
@@ -217,7 +231,7 @@ class Restorer:
         worker = self._worker
         target = position.checkpoint if position else None
         done = msgspec.structs.replace(operation, phase=_DONE, payload=msgspec.msgpack.encode(outcome))
-        facts: list[AnyFact] = [*self._rows(outcome), done]
+        facts: list[AnyFact] = [*self._journal(outcome), done]
         whole = target is not None and outcome.complete and not partial
         if whole and target is not None:
             facts += current_facts(worker, target, session)
@@ -226,7 +240,7 @@ class Restorer:
         point("restore.done")
         self._look_again(outcome)
         if whole:
-            return None
+            return None  # what the new directories need is done behind the answer
         parent = target.id if target else ""
         description = f"after {operation.kind}" + (f" of {position.label}" if position else "")
         request = Request("post_restore", session, description, parent=parent)
@@ -238,8 +252,7 @@ class Restorer:
         worker.settle([done.path for done in outcome.done])
         if worker.reconciler is not None:
             worker.reconciler.soil([*outcome.differs, *(path for path, _ in outcome.skipped)])
-        worker.sync()
-        give_back_memory(len(outcome.done))
+        worker.give_back_later(len(outcome.done))
 
     def _finish_interrupted(self) -> None:
         """An operation whose end could not be recorded must not be finished over a later one."""
@@ -264,7 +277,7 @@ class Restorer:
                 self._store.log.append([msgspec.structs.replace(operation, phase=_ROLLED_BACK)])
                 continue
             done = msgspec.structs.replace(operation, phase=_DONE, payload=msgspec.msgpack.encode(outcome))
-            facts: list[AnyFact] = [*self._rows(outcome), done]
+            facts: list[AnyFact] = [*self._journal(outcome), done]
             target = self._store.catalogue().checkpoint(operation.target)
             if target is not None and outcome.complete:
                 facts += current_facts(self._worker, target, target.session)

@@ -43,6 +43,8 @@ _ROOT_CHECK_SECONDS = 2.0
 _RESCAN_MIN_SECONDS, _RESCAN_SHARE = 300.0, 3600.0
 #: What a comparison takes for an entry; a baseline, which also reads, tells nothing of it.
 _SCAN_NS = 30_000
+#: Work on so many things makes the heap grow by megabytes; after so long without a job the rest is given back.
+_MANY, _QUIET_SECONDS = 500, 2.0
 #: Where directories had to stay unwatched, scanning is all there is: it may take a twentieth of the time.
 _UNWATCHED_SECONDS, _UNWATCHED_SHARE = 5.0, 20.0
 
@@ -74,6 +76,7 @@ class ProjectWorker:
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"project-{project.id}", daemon=True)
         self._woken = threading.Event()
+        self._heap_grew = False
         self._stopping = False
         self.observer: Observer | None = None
         self.reconciler: Reconciler | None = None
@@ -162,10 +165,19 @@ class ProjectWorker:
         else:
             wake = self._next_rescan if due is None else min(due, self._next_rescan)
             timeout = max(0.0, (wake - self.now()) / NANOSECONDS)
+        if self._heap_grew:
+            timeout = min(timeout, _QUIET_SECONDS)
         try:
             return self._queue.get(timeout=min(timeout, 3600.0))
         except queue.Empty:
+            if self._heap_grew:
+                self._heap_grew = False
+                give_back_memory()
             return None
+
+    def give_back_later(self, things: int) -> None:
+        """Work on so many things was done: once it is quiet, freed memory goes back to the system."""
+        self._heap_grew = self._heap_grew or things >= _MANY
 
     def _wake(self) -> None:
         # from the observer's thread: once until the worker has looked
@@ -232,7 +244,7 @@ class ProjectWorker:
             self.health.state = "watching"
             project = self.record()
             self._after_rescan(self.now() - (project.files + project.dirs) * _SCAN_NS)
-            give_back_memory()
+            self.give_back_later(project.files)
         finally:
             self.capture.close()
         self.bus.publish("project", project=os.fsdecode(self.root), state="watching")
@@ -357,7 +369,7 @@ class ProjectWorker:
                 break
         self.health.last_error = ""
         self._after_rescan(started)
-        give_back_memory()
+        self.give_back_later(self.record().files)
 
     def _count_overflow(self) -> None:
         """An overflow was taken, by whoever drained: the tree is to be compared as a whole."""

@@ -16,9 +16,9 @@ from mulligan.model import Entry, Kind
 from mulligan.restore import exchange
 from mulligan.restore.plan import Outcome, Plan, Step, same
 from mulligan.restore.run import Run, never
-from mulligan.restore.stage import LEFT, NEW, Contents, Stage, discard, existing, open_stage
+from mulligan.restore.stage import LEFT, NEW, Contents, Stage, discard, existing, open_stage, step_number
 from mulligan.restore.swap import Capture, drop, store
-from mulligan.restore.tree import Tree, look, names, split, status, why
+from mulligan.restore.tree import Tree, look, split, status, why
 
 
 def recover(
@@ -46,7 +46,7 @@ def recover(
         for stage in existing(tree, staging, operation):
             try:
                 if staged:
-                    for name in names(stage.fd):
+                    for name in stage.names():
                         _settle(tree, stage, name, steps, plan, capture, captured)
                 else:
                     stage.clear()
@@ -76,14 +76,14 @@ def _settle(
     captured: list[tuple[bytes, Entry]],
 ) -> None:
     """Clear one file away that the interrupted run left; a version that cannot be stored gets a name of its own."""
-    number, _, suffix = mine.partition(b".")
-    if not number.isdigit() or int(number) >= len(steps) or mine.endswith(NEW):
+    number = step_number(mine)
+    if number is None or number >= len(steps) or mine.endswith(NEW):
         discard(stage.fd, mine)
         return
-    step, entry = steps[int(number)], look(stage.fd, mine)
+    step, entry = steps[number], look(stage.fd, mine)
     known = [step.expected, step.target]
     foreign = entry.there and entry.kind != Kind.DIR and not any(same(entry, other) for other in known)
-    if foreign and not plan.force and step.expected.kind != Kind.UNKNOWN and not suffix:
+    if foreign and not plan.force and step.expected.kind != Kind.UNKNOWN and not mine.endswith(LEFT):
         stored = store(stage.fd, mine, step.path, entry, capture)
         if stored.kind != Kind.UNKNOWN:
             captured.append((step.path, stored))

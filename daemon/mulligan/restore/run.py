@@ -86,6 +86,7 @@ class Run:
         those paths are listed and left out. Raises OSError.
         """
         jobs = self._jobs()
+        self.stage.make_room(len(self.steps))
         if self.stager is not None and len(jobs) >= VERY_MANY:
             staged = self.stager(self.stage.path, jobs, self.resumed)
         else:

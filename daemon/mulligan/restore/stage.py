@@ -2,7 +2,8 @@
 
 Staging is the verification as well: a content that cannot be read back whole from the store never gets here. The stage
 lies in the store's own directory where a rename from there into the tree works, so that nothing in the tree sees it;
-else it is one directory of mode 0700 in the root. Files are named by the number of their step.
+else it is one directory of mode 0700 in the root. Files are named by the number of their step, and lie in buckets: two
+processes that make files in one directory keep each other waiting.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from mulligan.restore.tree import Seen, Tree, kind_of, names, sync_file
 LARGE = 4 << 20
 #: From this many files on, one syncfs is cheaper than an fsync for each.
 MANY = 64
+#: Steps whose files lie in one directory; those of the first bucket lie in the stage itself.
+BUCKET = 1000
+_BUCKETS = b"b"
 _OPERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -66,9 +70,25 @@ class Stage(msgspec.Struct, frozen=True):
         call = exchange.exchange if self.exchanges else exchange.exchange_by_moves
         call(self.fd, name, directory, other)
 
+    def make_room(self, steps: int) -> None:
+        """Make the buckets for the files of so many steps. Raises OSError."""
+        for bucket in range(1, (steps - 1) // BUCKET + 1):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(_BUCKETS + b"%d" % bucket, 0o700, dir_fd=self.fd)
+
+    def names(self) -> list[bytes]:
+        """The files in it, with their buckets. Raises OSError."""
+        found = []
+        for name in names(self.fd):
+            found += [name + b"/" + each for each in names(self.fd, name)] if name.startswith(_BUCKETS) else [name]
+        return found
+
     def remove(self) -> list[bytes]:
         """Close and remove the stage if it is empty; gives the names that are left."""
-        left = names(self.fd)
+        left = self.names()
+        if not left:
+            for bucket in names(self.fd):
+                os.rmdir(bucket, dir_fd=self.fd)
         os.close(self.fd)
         if not left:
             os.rmdir(self.path)
@@ -76,13 +96,20 @@ class Stage(msgspec.Struct, frozen=True):
 
     def clear(self) -> None:
         """Throw away everything in it; only for a stage whose files never stood in the tree."""
-        for name in names(self.fd):
+        for name in self.names():
             discard(self.fd, name)
 
 
 def stage_name(index: int) -> bytes:
     """The name of a step's file in the stage."""
-    return b"%d" % index
+    bucket = index // BUCKET
+    return _BUCKETS + b"%d/%d" % (bucket, index) if bucket else b"%d" % index
+
+
+def step_number(name: bytes) -> int | None:
+    """The step whose file has a name in the stage; None for a foreign one."""
+    number = name.rpartition(b"/")[2].partition(b".")[0]
+    return int(number) if number.isdigit() else None
 
 
 def discard(directory: int, name: bytes) -> None:

@@ -1,6 +1,6 @@
 """Staging a big restore in child processes: reading, decoding, checking and writing thousands of files.
 
-`stage_in_children` is `stage_files` shared by two niced children, each with a half of the list:
+`stage_in_children` is `stage_files` shared by two niced children, each with the half of the stage's buckets:
 `python -m mulligan.restore.stage_child` gets its half on standard input and answers with what it made. The interpreter
 of the daemon stays free for captures and requests meanwhile.
 """
@@ -17,14 +17,13 @@ import msgspec
 
 from mulligan.errors import MulliganError
 from mulligan.restore.plan import Step
-from mulligan.restore.stage import Job, Staged, stage_files
+from mulligan.restore.stage import BUCKET, Job, Staged, stage_files
 from mulligan.restore.tree import Seen
 from mulligan.store.catalogue import Catalogue, connect
 from mulligan.store.contents import Contents
 
 CHILDREN = 2
 _NICENESS = 5
-_CHUNK = 100
 
 
 class Half(msgspec.Struct, array_like=True):
@@ -43,8 +42,8 @@ def stage_in_children(stage_dir: bytes, jobs: list[Job], pool: str, catalogue: s
     Raises OSError as `stage_files` does, and MulliganError if a child has died.
     """
     halves: list[list[Job]] = [[] for _ in range(CHILDREN)]
-    for start in range(0, len(jobs), _CHUNK):
-        halves[start // _CHUNK % CHILDREN] += jobs[start : start + _CHUNK]
+    for job in jobs:
+        halves[job[0] // BUCKET % CHILDREN].append(job)
     steps = dict(jobs)
     staged = Staged({}, [])
     with ThreadPoolExecutor(CHILDREN) as threads:

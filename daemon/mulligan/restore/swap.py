@@ -17,14 +17,13 @@ import msgspec
 from mulligan.model import ABSENT, Entry, Kind
 from mulligan.restore import exchange
 from mulligan.restore.plan import UNKNOWN, Step, same
-from mulligan.restore.stage import Stage, discard, stage_name
+from mulligan.restore.stage import Stage, discard, stage_name, step_number
 from mulligan.restore.tree import (
     Seen,
     Tree,
     is_empty,
     kind_of,
     look,
-    names,
     open_file,
     proves,
     set_mode,
@@ -166,8 +165,9 @@ class Swapper:
         Gives the paths of versions that could not be stored; their files stay in the stage.
         """
         left = []
-        for mine in names(self.stage.fd):
-            index = int(mine.partition(b".")[0])
+        for mine in self.stage.names():
+            if (index := step_number(mine)) is None:
+                continue
             step = steps[index]
             try:
                 reason = self._drop(index, step, mine)

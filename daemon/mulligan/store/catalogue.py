@@ -6,6 +6,7 @@ batch; the log thread writes beside it (WAL).
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,10 @@ _PROJECT = (
     "id, path, state, dev, ino, generation, added, baseline_end, reason, last_seq, next_ordinal,"
     " files, dirs, links, bytes, digest, last_capture"
 )
+#: So many paths are compared one by one, whatever happened between two cuts.
+_FEW = 1000
+#: Names that are looked up at once.
+_NAMES = 100
 UNSEEN = Entry(Kind.UNKNOWN, reason="not seen yet")
 
 
@@ -161,15 +166,40 @@ class Catalogue:
         )
         return {found[0]: _live(join_path(directory, found[0]), found[1:]) for found in cursor}
 
-    def below(self, project: int, directory: bytes) -> Iterator[Live]:
-        """The last rows of everything ever known anywhere below a directory ("" is the root)."""
+    def lives(self, project: int, paths: Iterable[bytes]) -> dict[bytes, Live]:
+        """The last rows of many paths, looked up by directory."""
+        names: dict[bytes, list[bytes]] = {}
+        for path in paths:
+            directory, name = split_path(path)
+            names.setdefault(directory, []).append(name)
+        found: dict[bytes, Live] = {}
+        for directory, wanted in names.items():
+            for start in range(0, len(wanted), _NAMES):
+                some = wanted[start : start + _NAMES]
+                cursor = self.db.execute(
+                    f"select name, {_ENTRY}, {_STAT}, seq, flags, since, at from path"
+                    f" where project = ? and dir = ? and name in ({_marks(len(some))})",
+                    (project, directory, *some),
+                )
+                for name, *values in cursor:
+                    path = join_path(directory, name)
+                    found[path] = _live(path, values)
+        return found
+
+    def below(self, project: int, directory: bytes, *, there: bool = False) -> Iterator[Live]:
+        """The last rows of everything ever known anywhere below a directory ("" is the root), or what is not absent."""
         query = f"select dir, name, {_ENTRY}, {_STAT}, seq, flags, since, at from path where project = ?"
-        arguments: tuple[Any, ...] = (project,)
-        if directory:
-            query += " and (dir = ? or (dir > ? and dir < ?))"
-            arguments += (directory, directory + b"/", directory + b"0")
-        for found in self.db.execute(query, arguments):
-            yield _live(join_path(found[0], found[1]), found[2:])
+        if there:
+            query += f" and kind != {Kind.ABSENT:d}"
+        if not directory:
+            found = self.db.execute(query, (project,))
+        else:  # two searches of the index; with an "or" SQLite walks the whole project
+            found = self.db.execute(
+                f"{query} and dir = ? union all {query} and dir > ? and dir < ?",
+                (project, directory, project, directory + b"/", directory + b"0"),
+            )
+        for place, name, *values in found:
+            yield _live(join_path(place, name), values)
 
     def named(self, project: int, names: Sequence[bytes]) -> list[bytes]:
         """The paths of live files with one of these names."""
@@ -227,30 +257,69 @@ class Catalogue:
     ) -> Iterator[tuple[bytes, Entry, Entry]]:
         """(path, entry before, entry after) of the paths whose entries differ between two cuts, in O(rows between).
 
-        With `only`: those of these paths, of everything below them and of the directories above them.
+        With `only`: those of these paths, of everything below them and of the directories above them; in O(these) if
+        they are few.
         """
-        seqs = sorted((before.seq, after.seq))
-        moments = sorted((before.moment, after.moment))
-        # the plus keeps SQLite from walking all rows of the project by another index
-        rows = "select path from row where seq > ? and seq <= ? and +project = ?"
-        chosen: list[Any] = [*seqs, project]
-        if moments[0] != moments[1]:
-            rows += " union select path from row where project = ? and at > ? and at <= ?"
-            chosen += [project, *moments]
-        if only and b"" not in only:
-            where, places = _around(project, only)
-            rows += f" intersect select id from path where {where}"
-            chosen += places
+        rows, arguments = self._between(project, before, after, only)
         cursor = self.db.execute(
             f"select p.dir, p.name, p.born_unknown, {_columns('b')}, {_columns('a')}"
             f" from path p {_last_row('b')} {_last_row('a')} where p.id in ({rows}) order by p.dir, p.name",
-            (before.seq, before.moment, after.seq, after.moment, *chosen),
+            (before.seq, before.moment, after.seq, after.moment, *arguments),
         )
         for directory, name, born_unknown, *entries in cursor:
             old = _entry_or(entries[:6], born_unknown)
             new = _entry_or(entries[6:], born_unknown)
             if old != new:
                 yield join_path(directory, name), old, new
+
+    def ways_back(self, project: Project, cut: Cut, only: Sequence[bytes] = ()) -> Iterator[tuple[Entry, Live]]:
+        """(entry in the cut, live entry) of the paths where these differ; else as `differences` to the live tree."""
+        rows, arguments = self._between(project.id, cut, Cut(project.last_seq), only)
+        cursor = self.db.execute(
+            f"select p.dir, p.name, p.born_unknown, {_columns('b')}, {_columns('p')}, {_STAT}, p.seq, p.flags, p.since,"
+            f" p.at from path p {_last_row('b')} where p.id in ({rows}) order by p.dir, p.name",
+            (cut.seq, cut.moment, *arguments),
+        )
+        for directory, name, born_unknown, *found in cursor:
+            old, live = _entry_or(found[:6], born_unknown), _live(join_path(directory, name), found[6:])
+            if old != live.entry:
+                yield old, live
+
+    def _between(self, project: int, before: Cut, after: Cut, only: Sequence[bytes]) -> tuple[str, list[Any]]:
+        """The ids of the paths with rows between two cuts, or of all that `only` is about if these are few."""
+        seqs = sorted((before.seq, after.seq))
+        moments = sorted((before.moment, after.moment))
+        # the plus keeps SQLite from walking all rows of the project by another index
+        rows = "select path from row where seq > ? and seq <= ? and +project = ?"
+        arguments: list[Any] = [*seqs, project]
+        if moments[0] != moments[1]:
+            rows += " union select path from row where project = ? and at > ? and at <= ?"
+            arguments += [project, *moments]
+        if only and b"" not in only:
+            around = self._around(project, only)
+            some = "select value from json_each(?)"
+            if len(around) <= _FEW:
+                rows, arguments = some, []
+            else:
+                rows += f" intersect {some}"
+            arguments.append(json.dumps(list(around)))
+        return rows, arguments
+
+    def _around(self, project: int, paths: Sequence[bytes]) -> set[int]:
+        """The ids of some paths, of what is below them and of the directories above them."""
+        ids: set[int] = set()
+        above: set[bytes] = set()
+        query = "select id from path where project = ? and"
+        for path in paths:
+            for more, arguments in (("dir = ?", (path,)), ("dir > ? and dir < ?", (path + b"/", path + b"0"))):
+                ids.update(number for (number,) in self.db.execute(f"{query} {more}", (project, *arguments)))
+            while path and path not in above:
+                above.add(path)
+                path = path.rpartition(b"/")[0]
+        for path in above:
+            found = self.db.execute(f"{query} dir = ? and name = ?", (project, *split_path(path)))
+            ids.update(number for (number,) in found)
+        return ids
 
     def digest(self, project: Project, cut: Cut) -> str:
         """The digest of a cut: the live one with the later differences taken back. 64 hexadecimal digits."""
@@ -317,23 +386,6 @@ def _marks(count: int) -> str:
     return ", ".join("?" * count)
 
 
-def _around(project: int, paths: Sequence[bytes]) -> tuple[str, list[Any]]:
-    """A condition for some paths, what is below them and the directories above them, with its arguments."""
-    terms: list[str] = []
-    arguments: list[Any] = []
-    above: set[bytes] = set()
-    for path in paths:
-        terms.append("project = ? and (dir = ? or (dir > ? and dir < ?))")
-        arguments += [project, path, path + b"/", path + b"0"]
-        while path and path not in above:
-            above.add(path)
-            path = path.rpartition(b"/")[0]
-    for path in above:
-        terms.append("project = ? and dir = ? and name = ?")
-        arguments += [project, *split_path(path)]
-    return " or ".join(terms), arguments
-
-
 def _columns(alias: str) -> str:
     return ", ".join(f"{alias}.{name}" for name in ("kind", "mode", "size", "hash", "target", "reason"))
 
@@ -351,7 +403,7 @@ def _entry_or(found: Sequence[Any], born_unknown: int) -> Entry:
     return Entry(Kind(found[0]), *found[1:])
 
 
-def _live(path: bytes, found: tuple[Any, ...]) -> Live:
+def _live(path: bytes, found: Sequence[Any]) -> Live:
     return Live(path, Entry(Kind(found[0]), *found[1:6]), Stat(*found[6:13]), *found[13:])
 
 

@@ -19,6 +19,8 @@ from mulligan.store import records
 _MODULUS = 1 << 256
 ZERO_DIGEST = b"\0" * 32
 _THERE = (Kind.FILE, Kind.DIR, Kind.LINK)
+#: Names that are looked up at once.
+_NAMES = 100
 
 
 _PREFIX = b"mulligan-entry-1"
@@ -166,41 +168,38 @@ def _marks(count: int) -> str:
 class _Paths:
     """The live entries of one batch's paths, looked up before and written after all of its rows.
 
-    Rows of a scan come by directories, so whole directories are looked up; single rows are looked up alone, because a
-    directory may be huge.
+    They are looked up by directory, some names at once: rows of a scan come by directories, and one may be huge.
     """
 
     def __init__(self, db: sqlite3.Connection, fact: records.RowsFact) -> None:
         self._db, self._project = db, fact.project
         self._found: dict[bytes, tuple[int, Entry]] = {}
-        self._listed: set[bytes] = set()
         self._new: dict[bytes, tuple[Any, ...]] = {}
         self._changed: dict[bytes, tuple[Any, ...]] = {}
-        self._by_directory = len(fact.rows) > 1 and bool(fact.rows[0].flags & Flag.FROM_UNKNOWN)
         (last,) = db.execute("select coalesce(max(id), 0) from path").fetchone()
         self._next: int = last + 1
+        names: dict[bytes, list[bytes]] = {}
+        for row in fact.rows:
+            directory, name = split_path(row.path)
+            names.setdefault(directory, []).append(name)
+        for directory, wanted in names.items():
+            for start in range(0, len(wanted), _NAMES):
+                self._look_up(directory, wanted[start : start + _NAMES])
 
     def live(self, path: bytes) -> Entry | None:
         """What stood at a path until now."""
         known = self._found.get(path)
-        if known is None and path not in self._new:
-            known = self._look_up(path)
         return known[1] if known else None
 
-    def _look_up(self, path: bytes) -> tuple[int, Entry] | None:
-        directory, name = split_path(path)
-        query = "select id, kind, mode, size, hash, target, reason, name from path where project = ? and dir = ?"
-        if not self._by_directory:
-            cursor = self._db.execute(f"{query} and name = ?", (self._project, directory, name))
-        elif directory not in self._listed:
-            self._listed.add(directory)
-            cursor = self._db.execute(query, (self._project, directory))
-        else:
-            return None
+    def _look_up(self, directory: bytes, names: list[bytes]) -> None:
+        cursor = self._db.execute(
+            "select id, kind, mode, size, hash, target, reason, name from path"
+            f" where project = ? and dir = ? and name in ({_marks(len(names))})",
+            (self._project, directory, *names),
+        )
         prefix = directory + b"/" if directory else b""
-        for number, kind, mode, size, digest, target, reason, found in cursor:
-            self._found[prefix + found] = (number, Entry(Kind(kind), mode, size, digest, target, reason))
-        return self._found.get(path)
+        for number, kind, mode, size, digest, target, reason, name in cursor:
+            self._found[prefix + name] = (number, Entry(Kind(kind), mode, size, digest, target, reason))
 
     def put(self, row: Row, values: tuple[Any, ...]) -> int:
         """Set what stands at a path; returns the path's id."""
