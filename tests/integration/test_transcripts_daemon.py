@@ -243,3 +243,21 @@ def test_a_line_without_a_usable_time_is_about_now(daemon: DaemonFixture, projec
     session.prompt("from the future", at=now() + 3600 * SECOND)
     late = await_checkpoint(daemon, project, "prompt", 2)
     assert late["timestamp"] <= stamp(now() + MILLISECOND)
+
+
+def test_status_says_at_work_from_the_prompt_to_the_last_word(daemon: DaemonFixture, project: Path) -> None:
+    daemon.add(project)
+    session = LiveTranscript(daemon.claude_dir, project)
+
+    def at_work() -> list[bool]:
+        return [
+            found["at_work"] for found in daemon.call("daemon.status")["sessions"] if found["id"] == session.session
+        ]
+
+    session.prompt("make it better")
+    daemon.until(lambda: at_work() == [True], what="a session that was asked is not at work")
+    assert "at work" in daemon.client("status", "--project", str(project)).stdout
+    session.end_turn()
+    daemon.until(lambda: at_work() == [False], what="a session whose turn has ended is still at work")
+    assert "at work" not in daemon.client("status", "--project", str(project)).stdout
+    assert session_of(daemon, project, session.session)["at_work"] is False

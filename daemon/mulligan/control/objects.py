@@ -6,9 +6,12 @@ import base64
 import os
 from typing import Any
 
+import msgspec
+
 from mulligan.clock import to_rfc3339
 from mulligan.model import Checkpoint, Entry, Flag, Kind
 from mulligan.project.checkpoints import MANUAL_SESSION
+from mulligan.session.state import State, at_work
 
 
 def show_path(path: bytes) -> str:
@@ -72,3 +75,8 @@ def file_object(path: bytes, entry: Entry, flags: int = 0) -> dict[str, Any]:
         **({"torn": True} if flags & Flag.TORN else {}),
         **({"unproven": True} if flags & Flag.UNPROVEN else {}),
     }
+
+
+def is_at_work(state: bytes, silence: int) -> bool:
+    """Whether a session's agent is in the middle of a turn, by the stored state of its machine and the time since."""
+    return bool(state) and at_work(msgspec.msgpack.decode(state, type=State), silence)

@@ -38,7 +38,7 @@ from mulligan.session.events import (
 )
 from mulligan.session.hints import written_paths
 from mulligan.session.replay import Replay, renews_ids
-from mulligan.session.state import MOST_CALLS, MOST_QUEUED, Call, State
+from mulligan.session.state import CALL_TIMEOUT, MOST_CALLS, MOST_QUEUED, Call, State
 from mulligan.session.strategy import manual, per_prompt, per_tool_use, smart
 from mulligan.session.tools import BUILT_IN_COMMANDS, ToolClass, classify
 from mulligan.transcript.events import (
@@ -65,8 +65,6 @@ STRATEGIES = {
     Strategy.PER_TOOL_USE: per_tool_use.decide,
     Strategy.SMART: smart.decide,
 }
-#: Without any line of the session for so long, a call that has no result is taken to have none.
-CALL_TIMEOUT = 3600 * 1000 * MILLISECOND
 #: A result's line is written after the files, with a time cut to milliseconds; the same holds for the end of a turn.
 AFTER = MILLISECOND
 _PROMPT_IN_METADATA = 10_000

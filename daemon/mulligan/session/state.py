@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mulligan.clock import NANOSECONDS
 from mulligan.session.tools import ToolClass
 from mulligan.session.usage import Tally
 from mulligan.transcript.events import Command, Prompt, Queued
@@ -14,6 +15,10 @@ from mulligan.transcript.events import Command, Prompt, Queued
 MOST_CALLS = 256
 MOST_QUEUED = 64
 MOST_KEYS = 256
+#: Without any line of the session for so long, a call that has no result is taken to have none.
+CALL_TIMEOUT = 3600 * NANOSECONDS
+#: A model that was asked answers, or fails, in less; a client that was killed writes no end of the turn.
+SILENCE = 900 * NANOSECONDS
 
 
 class Call(msgspec.Struct):
@@ -61,3 +66,13 @@ class State(msgspec.Struct):
     command: Command | None = None
     caveat: str = ""
     keys: dict[str, bool] = {}
+
+
+def at_work(state: State, silence: int) -> bool:
+    """Whether an agent is in the middle of a turn, if its last line is so many nanoseconds old.
+
+    From a prompt until the turn has ended or was interrupted, or until nothing was heard for longer than an answer, or
+    a call that is open, may take.
+    """
+    running = any(not call.closed for call in state.calls.values())
+    return (state.turn.open or bool(state.held)) and silence < (CALL_TIMEOUT if running else SILENCE)

@@ -173,7 +173,7 @@ STATUS: dict[str, Any] = {
     },
     "projects": [{"path": "/p/shop", "overflows": 0}, {"path": "/p/x", "state": "excluded"}],
     "sessions": [
-        {"id": "s9f3c21aa", "project_path": "/p/shop", "strategy": "smart", "prompts": 6, "calls": 23, "ended": False},
+        {"id": "s9f3c21aa", "project_path": "/p/shop", "strategy": "smart", "prompts": 6, "calls": 23, "at_work": True},
         {"id": "elsewhere", "project_path": "/p/other"},
     ],
     "store": {"bytes": 43201331, "budget_bytes": 10 << 30, "objects": 7},

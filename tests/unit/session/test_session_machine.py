@@ -21,6 +21,8 @@ from mulligan.session.events import (
     TakeCheckpoint,
     Tick,
 )
+from mulligan.session.machine import CALL_TIMEOUT
+from mulligan.session.state import SILENCE, at_work
 from support.transcripts import MILLISECOND, Feeder, Writer, at, lines, only, queue, taken, texts, turn
 
 S = "s1"
@@ -128,6 +130,33 @@ def test_one_more_line_of_the_last_message_does_not_open_the_turn_again() -> Non
     feeder, write = Feeder(), Writer()
     lines(S, feeder, [write.user("a"), write.end("m1"), write.end("m1")])
     assert [trigger for trigger, _ in taken(feeder.line(S, write.user("b")))] == []
+
+
+@pytest.mark.parametrize(
+    ("length", "silence", "expected"),
+    [(1, 0, True), (2, 0, True), (3, 0, True), (4, 0, False), (3, SILENCE, False), (2, SILENCE, True),
+     (2, CALL_TIMEOUT, False)],
+)  # fmt: skip
+def test_a_session_is_at_work_from_a_prompt_to_the_last_word_or_a_long_silence(
+    length: int, silence: int, expected: bool
+) -> None:
+    feeder = Feeder()
+    lines(S, feeder, turn(Writer())[:length])
+    assert at_work(feeder.machine(S).state, silence) is expected
+
+
+def test_who_was_interrupted_is_not_at_work_and_who_goes_on_behind_the_last_word_is() -> None:
+    feeder, write = Feeder(), Writer()
+    lines(S, feeder, [write.user("a"), write.user([{"type": "text", "text": "[Request interrupted by user]"}])])
+    assert not at_work(feeder.machine(S).state, 0)
+    lines(S, feeder, [write.user("b"), write.end("m1"), write.call("t1", "Bash", "m2")])
+    assert at_work(feeder.machine(S).state, 0)
+
+
+def test_a_prompt_that_may_be_a_copy_is_work_until_it_is_known_to_be_one() -> None:
+    feeder, write = Feeder(), Writer(version="1.0.90")
+    feeder.line(S, write.user("a"))
+    assert at_work(feeder.machine(S).state, 0)
 
 
 # -- prompts ----------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def _render_list(result: JsonObject, everywhere: bool, context: Context) -> None
         last = context.short(str(session.get("project_path") or "")) if everywhere else metadata.get("user_prompt")
         rows.append(
             [
-                Cell(str(session.get("id", "?"))[:8], "safe" if not session.get("ended", True) else ""),
+                Cell(str(session.get("id", "?"))[:8], "safe" if session.get("at_work") else ""),
                 Cell(age(session.get("last_activity"), context.now()), "dim"),
                 Cell(str(session.get("strategy") or "")),
                 Cell(f"{int(session.get('prompts') or 0):,}"),
@@ -69,7 +69,7 @@ def _render(result: JsonObject, context: Context) -> None:
     facts = [
         ("session", str(session.get("id", ""))),
         ("project", context.short(str(session.get("project_path") or ""))),
-        ("active", (ago(last, context.now()) if last else "") + (", ended" if session.get("ended") else "")),
+        ("active", (ago(last, context.now()) if last else "") + (", at work" if session.get("at_work") else "")),
         ("strategy", str(session.get("strategy") or "")),
         ("prompts", f"{int(session.get('prompts') or 0):,}"),
         ("calls", f"{int(session.get('calls') or 0):,}"),

@@ -112,7 +112,7 @@ def session_words(session: dict[str, Any]) -> list[str]:
     words = [head, counted(int(session.get("prompts") or 0), "prompt"), counted(int(session.get("calls") or 0), "call")]
     if total := metadata.get("total_tokens"):
         words.append(f"{tokens(int(total))} tokens")
-    if session.get("ended") is False:
+    if session.get("at_work"):
         words.append("at work")
     return words
 

@@ -10,7 +10,7 @@ from mulligan import __version__
 from mulligan.clock import NANOSECONDS, to_rfc3339
 from mulligan.control.framing import PROTOCOL_VERSION
 from mulligan.control.methods import METHODS, Params, method
-from mulligan.control.objects import path_fields, show_path
+from mulligan.control.objects import is_at_work, path_fields, show_path
 from mulligan.control.services import Call, Services
 from mulligan.errors import NotFoundError, UsageError
 from mulligan.project.registry import EXCLUDED, REMOVED
@@ -147,27 +147,27 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
 
 def recent_sessions(services: Services) -> list[dict[str, Any]]:
     """The sessions that were active in the last day, newest first."""
-    since = services.store.clock.now() - _DAY
+    now = services.store.clock.now()
     cursor = services.store.catalogue().db.execute(
-        "select s.id, p.path, s.last, s.ended, (select count(*) from prompt where session = s.id),"
+        "select s.id, p.path, s.last, s.state, (select count(*) from prompt where session = s.id),"
         " (select count(*) from call where session = s.id),"
         " (select coalesce(sum(input + output + cache_creation + cache_read), 0) from usage where session = s.id)"
         " from session s join project p on p.id = s.project"
         " where s.last >= ? and p.state not in (?, ?) order by s.last desc limit 20",
-        (since, REMOVED, EXCLUDED),
+        (now - _DAY, REMOVED, EXCLUDED),
     )
     return [
         {
             "id": session,
             "project_path": show_path(path),
             "last_activity": to_rfc3339(last),
-            "ended": bool(ended),
+            "at_work": is_at_work(state, now - last),
             "prompts": prompts,
             "calls": calls,
             "total_tokens": tokens,
             "strategy": services.settings.value("strategy", show_path(path), session),
         }
-        for session, path, last, ended, prompts, calls, tokens in cursor
+        for session, path, last, state, prompts, calls, tokens in cursor
     ]
 
 

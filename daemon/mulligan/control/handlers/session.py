@@ -6,7 +6,7 @@ from typing import Any
 
 from mulligan.clock import to_rfc3339
 from mulligan.control.methods import Params, method
-from mulligan.control.objects import show_path
+from mulligan.control.objects import is_at_work, show_path
 from mulligan.control.services import Call
 from mulligan.errors import NotFoundError
 from mulligan.project.worker import ProjectWorker
@@ -29,8 +29,8 @@ class ShowParams(Params, frozen=True, kw_only=True):
 def session_object(call: Call, worker: ProjectWorker, session: str) -> dict[str, Any]:
     """The `session` object."""
     db = call.services.store.catalogue().db
-    first, last, ended, transcript = db.execute(
-        "select first, last, ended, transcript from session where id = ?", (session,)
+    first, last, state, transcript = db.execute(
+        "select first, last, state, transcript from session where id = ?", (session,)
     ).fetchone()
     (prompts,) = db.execute("select count(*) from prompt where session = ?", (session,)).fetchone()
     (calls,) = db.execute("select count(*) from call where session = ?", (session,)).fetchone()
@@ -41,7 +41,7 @@ def session_object(call: Call, worker: ProjectWorker, session: str) -> dict[str,
         "transcript": show_path(transcript),
         "first_activity": to_rfc3339(first),
         "last_activity": to_rfc3339(last),
-        "ended": bool(ended),
+        "at_work": is_at_work(state, call.services.store.clock.now() - last),
         "strategy": call.services.settings.value("strategy", show_path(worker.root), session),
         "prompts": prompts,
         "calls": calls,
