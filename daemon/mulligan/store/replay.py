@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -30,6 +31,7 @@ from mulligan.store.segments import (
 )
 
 log = logging.getLogger(__name__)
+_OLDER = ".older"
 
 
 @dataclass(slots=True)
@@ -44,7 +46,10 @@ class Replayed:
 
 
 def open_catalogue(path: str) -> sqlite3.Connection:
-    """The write connection; tables are made in a new file. Raises NewerFormatError, IntegrityError."""
+    """The write connection; tables are made in a new file. Raises NewerFormatError, IntegrityError.
+
+    A catalogue of an older version is set aside, and a new one is begun: the log gives it everything.
+    """
     if not os.path.exists(path):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -55,6 +60,11 @@ def open_catalogue(path: str) -> sqlite3.Connection:
                 f"{path} has schema {version}; this mulligan knows {SCHEMA_VERSION}",
                 hint="install the mulligan that wrote it, or a newer one",
             )
+        if 0 < version < SCHEMA_VERSION:
+            log.info("%s has schema %d and is folded anew", path, version)
+            connection.close()  # which takes its write-ahead log in
+            os.replace(path, path + _OLDER)
+            return open_catalogue(path)
         connection.executescript(PRAGMAS)
         if version == 0:
             connection.executescript(f"begin immediate; {SCHEMA} pragma user_version = {SCHEMA_VERSION}; commit;")
@@ -67,6 +77,30 @@ def open_catalogue(path: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def judge_older(path: str, result: Replayed, number: int) -> None:
+    """Remove what `open_catalogue` set aside, once the log has given all that it knew; `number`: the last batch folded.
+
+    Otherwise it is kept, and says what is missing: it may be all there is of it.
+    """
+    if not os.path.exists(path + _OLDER):
+        return
+    known = 0
+    try:
+        connection = sqlite3.connect(path + _OLDER)
+        try:
+            (known,) = connection.execute("select value from meta where key = 'batch'").fetchone() or (0,)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        log.warning("%s cannot be read: %s", path + _OLDER, error)
+    if number < known and not result.damage:
+        result.damage = f"a catalogue of an older version knows {known} batches, and the log holds {number}"
+    if not result.damage:
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(path + _OLDER + suffix)
 
 
 def decode(found: Found) -> records.Batch:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 1
+#: Raised with every change of a table: a catalogue of a smaller version is folded anew at the next start.
+SCHEMA_VERSION = 2
 
 SCHEMA = """
 create table meta (key text primary key, value) without rowid;

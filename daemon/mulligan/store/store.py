@@ -13,7 +13,7 @@ from mulligan.store.contents import Contents
 from mulligan.store.lock import DirectoryLock
 from mulligan.store.log import Log, make_reserve
 from mulligan.store.records import ClockFact
-from mulligan.store.replay import open_catalogue, replay
+from mulligan.store.replay import judge_older, open_catalogue, replay
 from mulligan.store.segments import SegmentKind, SegmentWriter
 
 
@@ -47,6 +47,7 @@ class Store:
         self._readers: list[Catalogue] = []
         self._readers_lock = threading.Lock()
         counters = self.catalogue()
+        judge_older(self.catalogue_path, self.replayed, counters.meta("batch"))
         self.clock = Clock(
             correction=counters.meta("correction"), latest=max(counters.meta("latest"), counters.meta("time"))
         )

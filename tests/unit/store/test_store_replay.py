@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -30,6 +31,7 @@ from mulligan.store.records import (
     StatsFact,
     UsageFact,
 )
+from mulligan.store.schema import SCHEMA, SCHEMA_VERSION
 from mulligan.store.store import Store
 from support.storing import (
     add_project,
@@ -153,11 +155,58 @@ def test_what_a_lost_catalogue_left_beside_it_does_not_get_into_the_new_one(tmp_
         assert (store.replayed.batches, read(store, b"f")) == (3, b"one\n")
 
 
+def test_the_version_is_that_of_these_tables() -> None:
+    """Whoever changes the tables raises SCHEMA_VERSION and puts the new digest here."""
+    assert (SCHEMA_VERSION, hashlib.sha256(SCHEMA.encode()).hexdigest()[:16]) == (2, "8cddbcdaf68f62a0")
+
+
+def make_older(directory: Path) -> None:
+    """The catalogue as the first version of the tables had it."""
+    connection = sqlite3.connect(directory / "catalogue.db")
+    connection.execute("alter table call drop column command")
+    connection.execute("pragma user_version = 1")
+    connection.close()
+
+
+def catalogues(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.glob("catalogue*"))
+
+
+def test_a_catalogue_of_an_older_version_is_folded_anew_at_the_start(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        for facts in everything():
+            store.log.append(facts)
+    expected = tables(tmp_path / "catalogue.db")
+    make_older(tmp_path)
+    with opened(tmp_path) as store:
+        assert (store.replayed.batches, store.damage) == (len(everything()) + 1, "")
+        assert tables(tmp_path / "catalogue.db") == expected
+        store.log.append([CallFact("t2", "s", 1, "Bash", "window", 5, command="make")])
+    assert catalogues(tmp_path) == ["catalogue.db"], "the older one is not kept"
+
+
+def test_an_older_catalogue_is_kept_until_the_log_has_given_all_that_it_knew(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        add_project(store)
+        write(store, {b"f": b"one\n"})
+        write(store, {b"f": b"two\n"})
+    *_, end, _ = group_ends(segment(tmp_path))
+    os.truncate(segment(tmp_path), end)
+    make_older(tmp_path)
+    for _ in range(2):
+        with opened(tmp_path) as store:
+            assert "catalogue of an older version knows" in store.damage
+            live = store.catalogue().live(1, b"f")
+            assert live is not None and live.entry == file_entry(b"one\n")
+        assert segment(tmp_path).stat().st_size == end
+        assert catalogues(tmp_path) == ["catalogue.db", "catalogue.db.older"]
+
+
 def test_V4_a_newer_catalogue_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         add_project(store)
     connection = sqlite3.connect(tmp_path / "catalogue.db")
-    connection.execute("pragma user_version = 2")
+    connection.execute(f"pragma user_version = {SCHEMA_VERSION + 1}")
     connection.close()
     for _ in range(2):
         with pytest.raises(NewerFormatError) as refused:
