@@ -28,6 +28,7 @@ class Services:
     config: Callable[[], Config]
     claude_config_dirs: list[str]
     started: int
+    default_budget: int
     stop: Callable[[], None]
     reload: Callable[[], None]
     track: Callable[[str, str, str], dict[str, Any]] = lambda _session, _project, _line: {}

@@ -6,6 +6,7 @@ read and not written.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -16,7 +17,11 @@ import msgspec
 from mulligan.errors import IntegrityError, ReadOnlyError
 from mulligan.store.atomic import make_private_directory
 
+log = logging.getLogger(__name__)
 VERSION = 1
+#: Under this scope stands what was fixed when the store was made.
+_STORE, _BUDGET = "store", "budget_bytes"
+_MOST_BUDGET, _LEAST_BUDGET = 10 << 30, 1 << 20
 _WAL_TRIES, _WAL_PAUSE_SECONDS = 250, 0.02
 _SCHEMA = """
 create table setting (
@@ -107,3 +112,24 @@ class StateDatabase:
         with self._lock:
             query = "delete from setting where scope = ? and subject = ? and key = ?"
             return self._db.execute(query, (scope, subject, key)).rowcount > 0
+
+
+def default_budget(state: StateDatabase, directory: str) -> int:
+    """The smaller of 10 GiB and a tenth of the space that was free when the store was made, at least 1 MiB.
+
+    Reckoned once and kept, for what the store itself takes must not shrink it. Where it cannot be kept, because the
+    database is a newer version's or the disk is full, it is reckoned again the next time.
+    """
+    try:
+        kept = state.settings(_STORE, "").get(_BUDGET)
+    except sqlite3.Error:
+        kept = None
+    if isinstance(kept, int):
+        return kept
+    space = os.statvfs(directory)
+    budget = max(_LEAST_BUDGET, min(_MOST_BUDGET, space.f_bavail * space.f_frsize // 10))
+    try:
+        state.set(_STORE, "", _BUDGET, budget)
+    except (ReadOnlyError, sqlite3.Error) as error:
+        log.warning("the default budget of %d bytes could not be kept: %s", budget, error)
+    return budget

@@ -21,7 +21,7 @@ from mulligan.paths import Places, claude_config_dirs
 from mulligan.project.checkpoints import Request
 from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
-from mulligan.store.state import StateDatabase
+from mulligan.store.state import StateDatabase, default_budget
 from mulligan.store.store import Store
 from mulligan.supervisor.activation import inherited_sockets
 from mulligan.supervisor.address import remove_address, write_address
@@ -77,6 +77,7 @@ class Daemon:
             config=self.config,
             claude_config_dirs=self._claude_dirs(),
             started=self._store.clock.now(),
+            default_budget=default_budget(self._state, self._store.directory),
             stop=lambda: self._threadsafe(self._stopping.set),
             reload=self.reload,
         )

@@ -14,7 +14,7 @@ import pytest
 from mulligan.errors import IntegrityError, LockedError, ReadOnlyError
 from mulligan.store.atomic import make_private_directory, write_file
 from mulligan.store.lock import DirectoryLock
-from mulligan.store.state import StateDatabase
+from mulligan.store.state import StateDatabase, default_budget
 from mulligan.store.store import Store
 from support.storing import opened
 
@@ -135,7 +135,7 @@ def test_settings_are_kept_per_scope_and_over_restarts(tmp_path: Path) -> None:
 
 OPEN = """
 import sys
-from mulligan.store.state import StateDatabase
+from mulligan.store.state import StateDatabase, default_budget
 print("ready", flush=True)
 input()
 database = StateDatabase(sys.argv[1])
@@ -206,3 +206,33 @@ def test_V2_the_database_is_private_with_all_its_files(tmp_path: Path, umask: in
         os.umask(before)
     assert found == {"state.db": 0o600, "state.db-wal": 0o600, "state.db-shm": 0o600}
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+
+
+def free(monkeypatch: pytest.MonkeyPatch, space: int) -> None:
+    real = os.statvfs("/")
+    values = [1, 1, space, space, space, *real[5:]]  # in blocks of one byte
+    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(values))
+
+
+@pytest.mark.parametrize(
+    ("space", "budget"), [(50 << 30, 5 << 30), (500 << 30, 10 << 30), (0, 1 << 20)], ids=["a tenth", "10 GiB", "full"]
+)
+def test_the_default_budget_is_that_of_the_day_when_the_store_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, space: int, budget: int
+) -> None:
+    for left in (space, 20 << 30):
+        free(monkeypatch, left)
+        database = StateDatabase(str(tmp_path / "state.db"))
+        assert [default_budget(database, str(tmp_path)) for _ in range(2)] == [budget, budget]
+        database.close()
+
+
+def test_a_default_budget_that_cannot_be_kept_is_reckoned_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free(monkeypatch, 50 << 30)
+    database = StateDatabase(str(tmp_path / "state.db"))
+    database.newer = True
+    assert default_budget(database, str(tmp_path)) == 5 << 30
+    database.close()
+    assert default_budget(database, str(tmp_path)) == 5 << 30

@@ -179,15 +179,9 @@ def store_object(services: Services) -> dict[str, Any]:
         "path": store.directory,
         "bytes": store.disk_bytes(),
         "objects": objects,
-        "budget_bytes": services.config().budget_bytes or default_budget(store.directory),
+        "budget_bytes": services.config().budget_bytes or services.default_budget,
         "damage": store.damage,
     }
-
-
-def default_budget(directory: str) -> int:
-    """The smaller of 10 GiB and a tenth of the space that is free for the store."""
-    space = os.statvfs(directory)
-    return min(10 << 30, space.f_bavail * space.f_frsize // 10)
 
 
 class NoParams(Params, frozen=True, kw_only=True):
