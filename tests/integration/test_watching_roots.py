@@ -240,14 +240,21 @@ def _sha(data: bytes) -> bytes:
 
 
 def test_W6_home_root_and_the_store_are_refused_with_the_reason(daemon: DaemonFixture) -> None:
-    inside = daemon.data_dir / "tree"
-    inside.mkdir()
+    inside, state, runtime = (
+        place / "tree" for place in (daemon.data_dir, daemon.state_dir, daemon.directory / "run" / "mulligan")
+    )
+    for place in (inside, state, runtime):
+        place.mkdir(parents=True)
     reasons = {
         "/": "home",
         str(daemon.home): "home",
         str(daemon.directory): "home",
         str(daemon.data_dir): "store",
         str(inside): "store",
+        str(daemon.state_dir): "lies in mulligan's own state directory",
+        str(state): "lies in mulligan's own state directory",
+        str(runtime): "lies in mulligan's own runtime directory",
+        str(daemon.socket.parent): "holds mulligan's own runtime directory",
     }
     for path, reason in reasons.items():
         with pytest.raises(RpcError) as caught:
@@ -261,16 +268,37 @@ def test_W6_home_root_and_the_store_are_refused_with_the_reason(daemon: DaemonFi
     assert daemon.call("daemon.status")["projects"] == []
 
 
-def test_W6_a_tree_that_holds_the_store_is_refused(daemon_factory: Callable[..., DaemonFixture]) -> None:
+OWN = {
+    "MULLIGAN_DATA_DIR": ("data", "holds mulligan's own store"),
+    "MULLIGAN_STATE_DIR": ("state", "holds mulligan's own state directory"),
+    "MULLIGAN_STATE_DB": ("settings.db", "holds mulligan's own settings"),
+    "XDG_RUNTIME_DIR": ("run", "holds mulligan's own runtime directory"),
+}
+
+
+@pytest.mark.parametrize("variable", OWN)
+def test_W6_a_tree_that_holds_what_is_mulligans_is_refused(
+    daemon_factory: Callable[..., DaemonFixture], variable: str
+) -> None:
     daemon = daemon_factory(start=False)
     project = daemon.projects / "project"
     project.mkdir()
-    daemon.env["MULLIGAN_DATA_DIR"] = str(project / "data")
+    name, reason = OWN[variable]
+    daemon.env[variable] = str(project / name)
     daemon.start()
     with pytest.raises(RpcError) as caught:
         daemon.call("project.add", project=project)
     assert caught.value.code == "refused"
-    assert "store" in str(caught.value)
+    assert reason in str(caught.value)
+
+
+def test_W6_what_is_mulligans_comes_into_a_tree_that_was_watched(daemon: DaemonFixture, project: Path) -> None:
+    daemon.add(project)
+    daemon.stop()
+    daemon.env["MULLIGAN_STATE_DIR"] = str(project / "state")
+    daemon.start()
+    assert daemon.call("daemon.status")["projects"] == []
+    assert f"{project} is not watched: it holds mulligan's own state directory" in daemon.log()
 
 
 def test_W6_a_nested_project_is_a_boundary(daemon: DaemonFixture, project: Path) -> None:

@@ -14,6 +14,7 @@ from mulligan.config import Config
 from mulligan.errors import MulliganError, NotFoundError, RefusedError
 from mulligan.events import Bus
 from mulligan.journal.capture import Limits
+from mulligan.paths import Places
 from mulligan.project.restoring import Restorer
 from mulligan.project.worker import ObserverFactory, ProjectWorker
 from mulligan.store.catalogue import Project
@@ -36,10 +37,21 @@ class Registry:
     """The projects and their workers; any thread."""
 
     def __init__(
-        self, store: Store, bus: Bus, config: Callable[[], Config], home: str, make_observer: ObserverFactory
+        self, store: Store, bus: Bus, config: Callable[[], Config], places: Places, make_observer: ObserverFactory
     ) -> None:
         self._store, self._bus, self._config, self._make_observer = store, bus, config, make_observer
-        self._home = os.fsencode(os.path.realpath(home))
+        self._home = os.fsencode(os.path.realpath(places.home))
+        # a restore would write over them, and what the daemon writes in a tree it captures it writes again
+        self._own = [
+            (os.fsencode(os.path.realpath(place)), what)
+            for place, what in (
+                (store.directory, "store"),
+                (places.state_dir, "state directory"),
+                (places.state_db, "settings"),
+                (places.runtime_dir, "runtime directory"),
+                (places.socket, "socket"),
+            )
+        ]
         self._workers: dict[bytes, ProjectWorker] = {}
         self._lock = threading.RLock()
 
@@ -59,6 +71,9 @@ class Registry:
                 and project.path not in self._workers
                 and not self._configured_out(project.path)
             ]
+            for project in [project for project in wanted if self.refuse(project.path)]:
+                log.warning("%s is not watched: %s", os.fsdecode(project.path), self.refuse(project.path))
+                wanted.remove(project)
             # all are known before the first looks at its tree: the roots of the others are its boundaries
             workers = [self._make_worker(project) for project in wanted]
         for worker in workers:
@@ -145,14 +160,12 @@ class Registry:
 
     def refuse(self, root: bytes) -> str:
         """Why a directory may not be watched; "" if it may."""
-        data = os.fsencode(os.path.realpath(self._store.directory))
         if root == b"/" or is_inside(self._home, root):
             return "it holds the home directory"
-        if is_inside(root, data):
-            return "it lies in mulligan's own store"
-        if is_inside(data, root):
-            return "it holds mulligan's own store"
-        return ""
+        for own, what in self._own:
+            if is_inside(root, own):
+                return f"it lies in mulligan's own {what}"
+        return next((f"it holds mulligan's own {what}" for own, what in self._own if is_inside(own, root)), "")
 
     def excluded(self, root: bytes) -> bool:
         """Whether the configuration or an earlier `exclude` or `remove` says no to a directory, for ever."""

@@ -65,7 +65,7 @@ class Daemon:
     def _assemble(self) -> None:
         self._bus = Bus(self._store.clock.now)
         self._state = StateDatabase(self._places.state_db)
-        self._registry = Registry(self._store, self._bus, self.config, self._places.home, make_observer)
+        self._registry = Registry(self._store, self._bus, self.config, self._places, make_observer)
         self._settings = Settings(self._state, self.config)
         self._schedule = Schedule(self._store.clock)
         self._services = Services(
