@@ -101,8 +101,9 @@ def test_R3_what_was_captured_before_it_was_ignored_is_kept(daemon: DaemonFixtur
     daemon.call("watch.sync", project=project)
     put(project, b".gitignore", b"data/\n")
     put(project, b"data/two", b"never captured\n")
-    restore(daemon, project, made["id"])
+    done = daemon.client("restore", made["id"], "--yes", "--project", str(project))
     assert (project / "data/two").read_bytes() == b"never captured\n"
+    assert "\n  kept data: " in done.stdout, "what stays is named"
 
 
 def test_R5_a_hard_link_to_an_outside_file_is_broken_not_written_through(daemon: DaemonFixture, project: Path) -> None:

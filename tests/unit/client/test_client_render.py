@@ -7,7 +7,7 @@ from typing import Any
 
 from mulligan.client.render.checkpoints import listing, tree
 from mulligan.client.render.diffs import coloured, content, in_order, name_status, stat
-from mulligan.client.render.plan import done_words, not_done, plan_lines, some_paths
+from mulligan.client.render.plan import LISTED, done_words, not_done, plan_lines, some_paths
 from mulligan.client.render.progress import describe
 from mulligan.client.render.status import status_lines
 from mulligan.client.render.text import Palette, cells
@@ -153,6 +153,20 @@ def test_every_path_that_was_not_done_is_named_with_its_reason() -> None:
     assert not_done(plan) == ["  skipped b\\n: changed meanwhile"]
     assert not_done({"skipped": ["c"], "reasons": {"c": "busy"}}) == ["  skipped c: busy"]
     assert done_words(plan) == "1 written, 1 skipped"
+
+
+def test_what_was_kept_is_named_with_its_reason_and_the_rest_is_counted() -> None:
+    reasons = {"b": "unknown then (ignored)", "a\x1b": "holds entries that are kept"}
+    assert not_done({"kept": ["b", "a\x1b"], "skipped": ["c"], "reasons": reasons}) == [
+        "  skipped c",
+        "  kept a\\x1b: holds entries that are kept",
+        "  kept b: unknown then (ignored)",
+    ]
+    many = [f"{number:04d}" for number in range(1500)]
+    lines = not_done({"kept": many, "skipped": many})
+    assert lines[:1500] == [f"  skipped {name}" for name in many], "each that was left out is named"
+    assert lines[1500:] == [*(f"  kept {name}" for name in many[:LISTED]), f"  and {1500 - LISTED:,} more kept"]
+    assert not_done({"kept": many[: LISTED + 1]})[-1] == f"  kept {many[LISTED]}", "as long as the line that counts it"
 
 
 def test_progress_says_how_far_and_how_long() -> None:

@@ -20,8 +20,8 @@ _PARTS = (
     ("kept", "safe", "left alone"),
     ("skipped", "look", "left out"),
 )
-#: Paths that are named one by one because something was not done with them.
-NAMED = ("skipped",)
+#: So many paths that were kept are named; what was skipped is named to the last one, because it was asked for.
+LISTED = 10
 
 
 def size_of(plan: Plan) -> int:
@@ -87,13 +87,19 @@ def some_paths(entries: list[Any], room: int) -> str:
 
 
 def not_done(plan: Plan) -> list[str]:
-    """Every path that was not done, with its reason, in the order of their names."""
-    lines = []
-    for part in NAMED:
-        for entry in sorted(plan.get(part) or [], key=path_bytes):
-            reason = reason_of(plan, entry)
-            lines.append(f"  {part} {shown_path(entry)}" + (f": {reason}" if reason else ""))
-    return lines
+    """Every path that was skipped and the first that were kept, with their reasons, in the order of their names."""
+
+    def named(part: str, entries: list[Any]) -> list[str]:
+        reasons = [reason_of(plan, entry) for entry in entries]
+        return [
+            f"  {part} {shown_path(entry)}" + (f": {reason}" if reason else "")
+            for entry, reason in zip(entries, reasons, strict=True)
+        ]
+
+    skipped, kept = (sorted(plan.get(part) or [], key=path_bytes) for part in ("skipped", "kept"))
+    shown = kept if len(kept) <= LISTED + 1 else kept[:LISTED]
+    rest = len(kept) - len(shown)
+    return named("skipped", skipped) + named("kept", shown) + ([f"  and {rest:,} more kept"] if rest else [])
 
 
 def done_words(plan: Plan) -> str:
