@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from mulligan.watch.hidden import Summary
+
 
 @dataclass(slots=True)
 class Health:
@@ -20,4 +22,5 @@ class Health:
     last_error: str = ""
     last_capture: int = 0
     limit: str = ""
+    hidden: Summary = field(default_factory=Summary)
     latencies: deque[int] = field(default_factory=lambda: deque(maxlen=2000))

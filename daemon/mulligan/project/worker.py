@@ -350,8 +350,7 @@ class ProjectWorker:
                 self._rescan()
             due = self.reconciler.run(everything=False)
             self._count_overflow()
-            self.health.backlog = self.reconciler.backlog
-            self.health.limit = self.observer.limit_reached
+            self._note()
             return self.now() if self._must_rescan else due
         finally:
             self.capture.close()
@@ -362,6 +361,7 @@ class ProjectWorker:
             self._must_rescan = False
             started = self.now()
             self.health.rescans += 1
+            self.reconciler.rules.hidden.begin()
             self.reconciler.everything()
             self.reconciler.take(self.observer.drain())
             self._count_overflow()
@@ -382,7 +382,7 @@ class ProjectWorker:
     def _after_rescan(self, started: int) -> None:
         now = self.now()
         took = (now - started) / NANOSECONDS
-        self.health.limit = self.observer.limit_reached if self.observer is not None else ""
+        self._note()
         pause = max(_RESCAN_MIN_SECONDS, took * _RESCAN_SHARE)
         if self.observer is not None and self.observer.limit_reached:
             pause = max(_UNWATCHED_SECONDS, took * _UNWATCHED_SHARE)
@@ -437,8 +437,13 @@ class ProjectWorker:
             self._rescan()
         self.reconciler.run(everything=True)
         self._count_overflow()  # later than the barrier: the next look's
-        self.health.limit = self.observer.limit_reached
-        self.health.backlog = self.reconciler.backlog
+        self._note()
+
+    def _note(self) -> None:
+        """What `status` shows of the parts."""
+        if self.observer is not None and self.reconciler is not None:
+            self.health.backlog, self.health.limit = self.reconciler.backlog, self.observer.limit_reached
+            self.health.hidden = self.reconciler.rules.hidden.summary()
 
     def set_limits(self, limits: Limits) -> None:
         """What is left out for its size from now on; what was left out until now is looked at again."""

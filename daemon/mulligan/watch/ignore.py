@@ -12,13 +12,14 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mulligan.model import RelPath
 from mulligan.watch import derived
 from mulligan.watch.derived import is_client_temporary
+from mulligan.watch.hidden import BESIDE, DERIVED, FOREIGN, STAGE, VERSION_CONTROL, Hidden
 from mulligan.watch.patterns import Pattern, PatternFile, read_regular
 
 __all__ = ["IgnoreRules", "is_client_temporary"]
@@ -79,6 +80,7 @@ class IgnoreRules:
         include: Sequence[str] = (),
     ) -> None:
         self._root = root
+        self.hidden = Hidden()
         self._levels: dict[RelPath, _Level] = {}
         self._excluded = _Level(excluded=True)
         self._files: dict[RelPath, tuple[PatternFile, ...]] = {}
@@ -96,20 +98,24 @@ class IgnoreRules:
 
     def judge(self, path: RelPath, is_dir: bool) -> bool:
         """Whether a path is left out; the root never is. Whether it exists does not matter."""
-        if not path:
-            return False
-        parent, name = _split(path)
-        level = self._levels.get(parent) or self._level(parent)
-        if not is_dir and not level.excluded and name != derived.GIT and not level.candidates(name):
-            return False
-        return bool(self._reason(level, parent, path, name, is_dir))
+        return bool(self.why(path, is_dir))
 
     def why(self, path: RelPath, is_dir: bool) -> str:
         """What leaves a path out, in words; "" if nothing does."""
         if not path:
             return ""
         parent, name = _split(path)
-        return self._reason(self._level(parent), parent, path, name, is_dir)
+        level = self._levels.get(parent) or self._level(parent)
+        if not is_dir and not level.excluded and name != derived.GIT and not level.candidates(name):
+            return ""
+        return self._reason(level, parent, path, name, is_dir)
+
+    def leaves_out(self, path: RelPath, is_dir: bool) -> bool:
+        """`judge` for an entry that was just `listed`: it is counted if it is left out."""
+        reason = self.why(path, is_dir)
+        if reason:
+            self.hidden.add(path.rpartition(b"/")[0], reason)
+        return bool(reason)
 
     def is_foreign(self, path: RelPath) -> bool:
         """Whether a path is the root of another project or lies in one."""
@@ -121,8 +127,9 @@ class IgnoreRules:
 
     # telling
 
-    def listed(self, directory: RelPath, names: Container[bytes]) -> None:
-        """Spare the look for ignore files in a directory whose names were just read."""
+    def listed(self, directory: RelPath, names: Collection[bytes]) -> None:
+        """Spare the look for ignore files in a directory whose names were just read; its count is begun anew."""
+        self.hidden.listed(directory, len(names))
         if directory and directory not in self._levels and not any(name in names for name in _SOURCES):
             parent, name = _split(directory)
             above = self._level(parent)
@@ -180,15 +187,15 @@ class IgnoreRules:
     ) -> str:
         """What leaves a path out; with `inside`, what leaves out the contents of a directory."""
         if name == derived.GIT or (is_dir and name in derived.VCS_DIRECTORIES):
-            return "version control"
+            return VERSION_CONTROL
         if not parent and derived.is_stage(name):
-            return "a restore's own"
+            return STAGE
         if is_dir and path in self._boundaries:
-            return "another project"
+            return FOREIGN
         if not inside and (path in self._forced or (is_dir and path in self._passages)):
             return ""
         if level.excluded:
-            return "in a directory that is left out"
+            return BESIDE
         for file, pattern in level.candidates(name):
             if pattern.only_directories and not is_dir:
                 continue
@@ -199,7 +206,7 @@ class IgnoreRules:
 
     def _derived(self, parent: RelPath, path: bytes, name: bytes) -> str:
         if name in derived.DERIVED_DIRECTORIES:
-            return "a derived directory by its name"
+            return f"{DERIVED} by its name"
         directory = RelPath(path)
         tag = self._tags.get(directory)
         if tag is None:
@@ -207,7 +214,7 @@ class IgnoreRules:
             self._tags[directory] = tag
         if not tag:
             tag = derived.manifest_beside(self._absolute(parent), name)
-        return f"a derived directory by {tag}" if tag else ""
+        return f"{DERIVED} by {tag}" if tag else ""
 
     def _absolute(self, directory: RelPath) -> bytes:
         return os.path.join(self._root, directory) if directory else self._root

@@ -66,7 +66,7 @@ def _entries(fd: int, directory: RelPath, rules: IgnoreRules | None) -> Iterator
             rules.listed(directory, {name for name, _ in listed})
         for name, entry in listed:
             path = RelPath(prefix + name)
-            if rules is not None and rules.judge(path, entry.is_dir(follow_symlinks=False)):
+            if rules is not None and rules.leaves_out(path, entry.is_dir(follow_symlinks=False)):
                 continue
             try:
                 found = entry.stat(follow_symlinks=False)

@@ -180,7 +180,7 @@ def test_another_file_system_is_said_and_not_entered(monkeypatch: pytest.MonkeyP
     class OnlyProc:
         """Rules that leave out everything but one mount."""
 
-        def judge(self, path: bytes, is_dir: bool) -> bool:
+        def leaves_out(self, path: bytes, is_dir: bool) -> bool:
             return path.split(b"/")[0] != b"proc"
 
         def listed(self, directory: bytes, names: set[bytes]) -> None:

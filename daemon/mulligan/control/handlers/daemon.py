@@ -15,6 +15,8 @@ from mulligan.control.services import Call, Services
 from mulligan.errors import NotFoundError, UsageError
 from mulligan.project.registry import EXCLUDED, REMOVED
 from mulligan.project.worker import ProjectWorker
+from mulligan.store.catalogue import Project
+from mulligan.watch.hidden import Summary
 
 _DAY = 24 * 3600 * NANOSECONDS
 
@@ -69,9 +71,6 @@ def project_object(services: Services, worker: ProjectWorker) -> dict[str, Any]:
         {"start": to_rfc3339(start), "end": to_rfc3339(end), "reason": reason}
         for start, end, reason in catalogue.gaps(record.id)[-20:]
     ]
-    (ignored,) = catalogue.db.execute(
-        "select count(*) from path where project = ? and kind = 5 and reason = 'ignored'", (record.id,)
-    ).fetchone()
     return {
         **path_fields(record.path),
         "state": state,
@@ -84,7 +83,8 @@ def project_object(services: Services, worker: ProjectWorker) -> dict[str, Any]:
         "overflows": health.overflows,
         "rescans": health.rescans,
         "gaps": gaps,
-        "ignored": ignored,
+        "ignored": health.hidden.ignored,
+        "mostly_hidden": mostly_hidden(health.hidden, record),
         "watched": worker.observer.watched if worker.observer else 0,
         "watch_limit": health.limit,
         "progress": {"done": health.done, "total": health.total} if state == "baseline" else None,
@@ -92,6 +92,35 @@ def project_object(services: Services, worker: ProjectWorker) -> dict[str, Any]:
         "newest_checkpoint": _newest(newest[0]) if newest else None,
         "last_error": health.last_error,
     }
+
+
+def mostly_hidden(hidden: Summary, record: Project) -> dict[str, Any] | None:
+    """What ignore files hide of a project, if that is more than half of its top directory or of the whole."""
+    if record.baseline_end == 0 or (found := hidden.most(record.files + record.dirs + record.links)) is None:
+        return None
+    where, share = found
+    return {
+        "where": where,
+        "hidden": share.hidden,
+        "entries": share.of,
+        "rule": share.rule.encode(errors="surrogateescape").decode(errors="replace"),
+        "hidden_by_rule": share.by_rule,
+    }
+
+
+def project_warnings(project: dict[str, Any]) -> list[str]:
+    """What `project_object` says that somebody should look at, in words."""
+    path, found = project["path"], project["mostly_hidden"]
+    warnings = [f"{path}: {project[key]}" for key in ("last_error", "watch_limit") if project[key]]
+    if found:
+        share = f"{found['hidden']:,} of {found['entries']:,} entries" + (
+            " at the top" if found["where"] == "top" else ""
+        )
+        who, most = f'"{found["rule"]}" hides', ""
+        if found["hidden"] != found["hidden_by_rule"]:
+            who, most = "ignore files hide", f' ({found["hidden_by_rule"]:,} by "{found["rule"]}")'
+        warnings.append(f"{path}: {who} {share}{most} from capture; .mulliganignore can take them in")
+    return warnings
 
 
 def _newest(made: Any) -> dict[str, Any]:
@@ -117,8 +146,7 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
             mine = next(item for item in projects if item["path"] == root)
         except NotFoundError as error:
             reason, hint = error.message, error.hint
-    warnings = [f"{item['path']}: {item['last_error']}" for item in projects if item["last_error"]]
-    warnings += [f"{item['path']}: {item['watch_limit']}" for item in projects if item["watch_limit"]]
+    warnings = [warning for item in projects for warning in project_warnings(item)]
     if store.damage:
         warnings.append(f"the store is read-only: {store.damage}")
     for project in store.catalogue().projects():

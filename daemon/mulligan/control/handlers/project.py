@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
-from mulligan.control.handlers.daemon import project_object
+from mulligan.control.handlers.daemon import project_object, project_warnings
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import path_fields, show_path
 from mulligan.control.services import Call
@@ -73,7 +73,8 @@ def add(call: Call, params: AddParams) -> dict[str, Any]:
     worker = call.services.registry.add(params.project)
     if params.wait:
         wait_until_watching(call, worker)
-    return {"project": project_object(call.services, worker)}
+    project = project_object(call.services, worker)
+    return {"project": project, "warnings": project_warnings(project) if params.wait else []}
 
 
 @method("project.remove", RemoveParams)
