@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 from support.daemon import DaemonFixture
-from support.stored import status, take
+from support.stored import restore, status, take, tree_of
 from support.trees import put
 
 
@@ -42,3 +43,48 @@ def test_a_line_that_hides_most_of_a_project_is_told_of(daemon: DaemonFixture, p
     take(daemon, project)
     assert status(daemon, project)["mostly_hidden"] is None
     assert daemon.call("daemon.status")["warnings"] == []
+
+
+def names(daemon: DaemonFixture, project: Path) -> set[bytes]:
+    return set(tree_of(daemon, project, take(daemon, project)["id"]))
+
+
+def test_W10_git_ignore_files_outside_of_the_project_count_and_their_changes_are_noticed(
+    daemon: DaemonFixture,
+) -> None:
+    top = daemon.projects / "mono"
+    project = top / "apps" / "shop"
+    project.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(top)], check=True)
+    for name in (b"a.log", b"a.tmp", b"notes", b"code"):
+        put(project, name, b"x\n")
+    put(top, b".gitignore", b"*.log\n")
+    daemon.add(project)
+    assert names(daemon, project) == {b"a.tmp", b"notes", b"code"}
+    put(daemon.home, b".config/git/ignore", b"notes\n")
+    put(top, b".git/info/exclude", b"*.tmp\n")
+    assert names(daemon, project) == {b"code"}
+    put(top, b".gitignore", b"")
+    assert names(daemon, project) == {b"a.log", b"code"}
+    put(project, b".mulliganignore", b"!notes\n")
+    assert names(daemon, project) == {b"a.log", b"code", b"notes", b".mulliganignore"}
+
+
+def test_R20_what_a_file_outside_hid_while_the_daemon_was_away_is_not_deleted_by_going_back(
+    daemon: DaemonFixture, project: Path
+) -> None:
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    put(daemon.home, b".config/git/ignore", b"notes\n")
+    put(project, b"notes", b"precious\n")
+    put(project, b"code", b"one\n")
+    daemon.add(project)
+    before = take(daemon, project)
+    daemon.stop()
+    put(daemon.home, b".config/git/ignore", b"")
+    put(project, b"code", b"two\n")
+    daemon.start()
+    assert b"notes" in names(daemon, project)
+    done = restore(daemon, project, before["id"])
+    assert (project / "notes").read_bytes() == b"precious\n"
+    assert done["plan"]["kept"] == ["notes"]
+    assert (project / "code").read_bytes() == b"one\n"

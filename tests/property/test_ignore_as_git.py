@@ -80,4 +80,12 @@ def test_W10_patterns_match_as_git_matches(
         assert asked.returncode in (0, 1), asked.stderr
         ours = IgnoreRules(os.fsencode(root))
         found = {os.fsencode(path) for path in paths if ours.judge(RelPath(os.fsencode(path)), (root / path).is_dir())}
-        assert found == set(filter(None, asked.stdout.split(b"\0")))
+        theirs = set(filter(None, asked.stdout.split(b"\0")))
+        assert found == theirs
+        for directory in {path for path in paths if (root / path).is_dir()} - {os.fsdecode(path) for path in theirs}:
+            inside = IgnoreRules(os.fsencode(root / directory))
+            below = [path.removeprefix(directory + "/") for path in paths if path.startswith(directory + "/")]
+            ours_below = {
+                path for path in below if inside.judge(RelPath(os.fsencode(path)), (root / directory / path).is_dir())
+            }
+            assert ours_below == {path for path in below if os.fsencode(f"{directory}/{path}") in theirs}, directory

@@ -126,7 +126,7 @@ class Registry:
         return worker
 
     def _rules(self, root: bytes) -> IgnoreRules:
-        return IgnoreRules(root, boundaries=self._nested(root))
+        return IgnoreRules(root, boundaries=self._nested(root), environ=os.environ)
 
     def _nested(self, root: bytes) -> list[bytes]:
         """The roots of other projects below a root: they are theirs to capture."""

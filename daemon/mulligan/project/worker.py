@@ -279,7 +279,9 @@ class ProjectWorker:
                 )
             )
         self.store.log.append(facts)
-        self.reconciler.everything(Flag.AWAY)
+        # what is new to us may only have been hidden until now
+        shown = self.reconciler.rules.changed_outside_since(start - self.store.clock.correction)
+        self.reconciler.everything(Flag.AWAY | (Flag.FROM_UNKNOWN if shown else 0))
 
     def _forget_root(self) -> None:
         """Another directory stands in the root's place: what was known is unknown now, never deleted."""
@@ -346,7 +348,8 @@ class ProjectWorker:
         try:
             self.reconciler.take(changes)
             self._count_overflow()
-            if self._must_rescan or self.now() >= self._next_rescan:
+            changed = self.reconciler.rules.changed_outside()
+            if changed or self._must_rescan or self.now() >= self._next_rescan:
                 self._rescan()
             due = self.reconciler.run(everything=False)
             self._count_overflow()
@@ -433,7 +436,8 @@ class ProjectWorker:
             changes, whole = self.observer.drain(), True
         self.reconciler.take(changes)
         self._count_overflow()
-        if not whole or self._must_rescan or self.observer.limit_reached:
+        changed = self.reconciler.rules.changed_outside()
+        if changed or not whole or self._must_rescan or self.observer.limit_reached:
             self._rescan()
         self.reconciler.run(everything=True)
         self._count_overflow()  # later than the barrier: the next look's

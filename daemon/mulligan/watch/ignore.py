@@ -3,8 +3,9 @@
 For a path that no directory above leaves out, the first of these that has an opinion decides: version control's own and
 mulligan's own names, roots of other projects, paths that an agent's tool named (`force`); then `.mulliganignore` files
 from the path's directory upwards, `include` and `exclude` of the configuration, `.gitignore` files from the path's
-directory upwards, `.git/info/exclude`; then the names and tags of derived directories. Within one file the last
-matching line decides. As in git, nothing below a directory that is left out can be taken in again by a pattern.
+directory upwards to the top of the repository, `info/exclude` of the repository, the file that the user's own git
+configuration names; then the names and tags of derived directories. Within one file the last matching line decides.
+As in git, nothing below a directory that is left out can be taken in again by a pattern.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,14 @@ from mulligan.watch import derived
 from mulligan.watch.derived import is_client_temporary
 from mulligan.watch.hidden import BESIDE, DERIVED, FOREIGN, STAGE, VERSION_CONTROL, Hidden
 from mulligan.watch.patterns import Pattern, PatternFile, read_regular
+from mulligan.watch.repository import (
+    Repository,
+    Source,
+    configuration_files,
+    ignore_files,
+    repository_above,
+    repository_at,
+)
 
 __all__ = ["IgnoreRules", "is_client_temporary"]
 
@@ -69,6 +78,7 @@ class IgnoreRules:
 
     `boundaries` are roots of other projects, absolute or relative; what does not lie below the root is passed over.
     `exclude` and `include` are patterns in the syntax of ignore files, from the root on; `include` takes in again.
+    `environ` tells where the user's own git configuration is; without it, it counts for nothing.
     """
 
     def __init__(
@@ -78,8 +88,9 @@ class IgnoreRules:
         *,
         exclude: Sequence[str] = (),
         include: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
     ) -> None:
-        self._root = root
+        self._root, self._environ = root, environ
         self.hidden = Hidden()
         self._levels: dict[RelPath, _Level] = {}
         self._excluded = _Level(excluded=True)
@@ -88,6 +99,9 @@ class IgnoreRules:
         self._complaints: set[bytes] = set()
         self._forced: set[bytes] = set()
         self._passages: set[bytes] = set()
+        self._outer: tuple[PatternFile, ...] = ()
+        self._stamps: dict[bytes, tuple[int, ...]] = {}
+        self._changing = b""
         self._boundaries: frozenset[bytes] = frozenset()
         lines = [os.fsencode(pattern) for pattern in exclude] + [b"!" + os.fsencode(pattern) for pattern in include]
         configured = PatternFile(b"\n".join(lines), _ROOT, "configuration")
@@ -167,6 +181,25 @@ class IgnoreRules:
         other._levels, other._files, other._tags = dict(self._levels), dict(self._files), dict(self._tags)
         return other
 
+    def changed_outside(self) -> bool:
+        """Whether ignore rules that are read outside of the tree are others now; `reload` of the root takes them in.
+
+        Costs a look at each of these files. Nothing tells of them, and a file that the configuration includes, or a
+        repository that comes to be above the root, is noticed by `reload` alone.
+        """
+        known = self._stamps
+        if all(_stamp(path) == stamp for path, stamp in known.items()):
+            return False
+        return _said(self._outer) != _said(self._repository(_ROOT))
+
+    def changed_outside_since(self, moment: int) -> bool:
+        """Whether an ignore file outside of the tree became what it is after a moment (wall clock).
+
+        The user's git configuration counts as one. A repository's own does not, for it changes with every branch.
+        """
+        self._level(_ROOT)
+        return any(stamp[-1] > moment for path, stamp in self._stamps.items() if stamp and path != self._changing)
+
     def reload(self, directory: RelPath) -> bool:
         """Read the ignore files of a directory again. Returns whether that can change what is left out."""
         files, tag = self._contents(directory), self._tags.get(directory)
@@ -199,7 +232,7 @@ class IgnoreRules:
         for file, pattern in level.candidates(name):
             if pattern.only_directories and not is_dir:
                 continue
-            if pattern.whole is not None and not pattern.whole.match(path[file.cut :]):
+            if pattern.whole is not None and not pattern.whole.match(file.within(path)):
                 continue
             return "" if pattern.negated else f"{file.origin}: {pattern.line}"
         return self._derived(parent, path, name) if is_dir else ""
@@ -250,7 +283,11 @@ class IgnoreRules:
                 return self._excluded
         own = self._read(directory, _OWN, directory + b"/" + _OWN if directory else _OWN)
         git = self._read(directory, _GITIGNORE, directory + b"/" + _GITIGNORE if directory else _GITIGNORE)
-        git += self._read_exclude(directory)
+        if not directory:
+            self._outer = self._repository(directory)
+            git += self._outer
+        elif os.access(os.path.join(self._absolute(directory), derived.GIT), os.F_OK):
+            git += self._repository(directory)
         if own or git:
             self._files[directory] = own + git
             return _Level(own=own + above.own, configured=above.configured, git=git + above.git)
@@ -267,9 +304,9 @@ class IgnoreRules:
         file = PatternFile(self._text(path), directory, os.fsdecode(origin))
         return (file,) if file else ()
 
-    def _text(self, path: bytes) -> bytes:
+    def _text(self, path: bytes, *, follow: bool = False) -> bytes:
         """The whole lines of an ignore file that is there; one that cannot be read says nothing, and is logged once."""
-        data = read_regular(path, _SIZE_LIMIT + 1)
+        data = read_regular(path, _SIZE_LIMIT + 1, follow=follow)
         if data is not None and len(data) <= _SIZE_LIMIT:
             return data
         if path not in self._complaints:
@@ -280,21 +317,63 @@ class IgnoreRules:
             _log.warning("%s %s", os.fsdecode(path), problem)
         return b"" if data is None else data[: data.rfind(b"\n", 0, _SIZE_LIMIT) + 1]
 
-    def _read_exclude(self, directory: RelPath) -> tuple[PatternFile, ...]:
-        """`info/exclude` of the repository whose work tree begins in a directory."""
-        git = os.path.join(self._absolute(directory), derived.GIT)
-        if not os.access(git, os.F_OK):
+    # what git reads outside of the tree
+
+    def _repository(self, directory: RelPath) -> tuple[PatternFile, ...]:
+        """What applies to a directory in which a work tree begins; to the root also if it begins above."""
+        absolute = self._absolute(directory)
+        repository = repository_at(absolute)
+        if not directory:
+            repository = repository or repository_above(absolute)
+            self._stamps = self._outside(repository)
+        if repository is None:
             return ()
-        if not os.path.isdir(git):
-            git = _repository_of(git)
-        return self._read(directory, os.path.join(git, b"info/exclude"), b".git/info/exclude") if git else ()
+        sources = ignore_files(repository, absolute, self._environ)
+        files = [PatternFile(self._source(each), directory, os.fsdecode(each.origin), each.way) for each in sources]
+        if _leaves_out_the_root(files, os.path.relpath(absolute, repository.top)):
+            return ()  # whoever protects a directory that git ignores wants what is in it
+        return tuple(file for file in files if file)
+
+    def _source(self, source: Source) -> bytes:
+        return self._text(source.path, follow=source.follow) if os.access(source.path, os.F_OK) else b""
+
+    def _outside(self, repository: Repository | None) -> dict[bytes, tuple[int, ...]]:
+        """What stands now at the places outside of the tree that may say what is left out."""
+        environ = self._environ
+        if repository is None:
+            paths = [os.path.join(self._root, derived.GIT)]
+        else:
+            paths = [source.path for source in ignore_files(repository, self._root, environ)]
+            configuration = configuration_files(repository, environ) if environ is not None else [b""]
+            paths += configuration
+            self._changing = configuration[0]
+        return {path: _stamp(path) for path in paths}
 
 
-def _repository_of(pointer: bytes) -> bytes:
-    """The repository that a `.git` file points to, the common one for a linked work tree; empty if it says nothing."""
-    text = (read_regular(pointer, 8192) or b"").strip()
-    if not text.startswith(b"gitdir:"):
-        return b""
-    directory = os.path.join(os.path.dirname(pointer), text.removeprefix(b"gitdir:").strip())
-    common = (read_regular(os.path.join(directory, b"commondir"), 8192) or b"").strip()
-    return os.path.normpath(os.path.join(directory, common)) if common else directory
+def _stamp(path: bytes) -> tuple[int, ...]:
+    """(device, inode, size, mtime, ctime) of a file, or nothing."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _said(files: Iterable[PatternFile]) -> list[tuple[bytes, str, bytes]]:
+    return [(file.way, file.origin, file.data) for file in files]
+
+
+def _leaves_out_the_root(files: Sequence[PatternFile], relative: bytes) -> bool:
+    """Whether git leaves out a directory of a work tree, or one above it, by the files that lie above it."""
+    names = [] if relative == b"." else relative.split(b"/")
+    for depth in range(1, len(names) + 1):
+        for file in files:
+            above = len(names) - file.way.count(b"/")
+            if above >= depth:
+                continue
+            said = file.leaves_out(b"/".join(names[above:depth]))
+            if said is not None:
+                if said:
+                    return True
+                break
+    return False

@@ -123,10 +123,13 @@ def _last_name(glob: bytes) -> bytes | None:
 
 
 class PatternFile:
-    """The patterns of one file, for everything below the directory `base`; `origin` is how people know the file."""
+    """The patterns of one file, for everything below the directory `base`; `origin` is how people know the file.
 
-    def __init__(self, data: bytes, base: RelPath, origin: str) -> None:
-        self.data, self.base, self.origin = data, base, origin
+    The file may lie above `base`: `way` leads from its directory down to `base`, and is empty or ends with a slash.
+    """
+
+    def __init__(self, data: bytes, base: RelPath, origin: str, way: bytes = b"") -> None:
+        self.data, self.base, self.origin, self.way = data, base, origin, way
         self.cut = len(base) + 1 if base else 0
         self._names: set[bytes] = set()
         self._any = False
@@ -155,6 +158,17 @@ class PatternFile:
     def __bool__(self) -> bool:
         return bool(self.patterns)
 
+    def within(self, path: bytes) -> bytes:
+        """A path as it is from the file's own directory on."""
+        return self.way + path[self.cut :]
+
+    def leaves_out(self, path: bytes) -> bool | None:
+        """What the file says of a directory, named from the file's own on; None: nothing."""
+        for pattern in self.candidates(path.rpartition(b"/")[2]):
+            if pattern.whole is None or pattern.whole.match(path):
+                return not pattern.negated
+        return None
+
     def candidates(self, name: bytes) -> list[Pattern]:
         """The patterns that may match a path with this last name, the deciding one first."""
         if not (
@@ -167,10 +181,10 @@ class PatternFile:
         return [pattern for pattern in self.patterns if pattern.name is None or pattern.name.match(name)]
 
 
-def read_regular(path: bytes, limit: int = _SIZE_LIMIT) -> bytes | None:
+def read_regular(path: bytes, limit: int = _SIZE_LIMIT, *, follow: bool = False) -> bytes | None:
     """The beginning of a regular file, or None: links are not followed, and a FIFO of that name blocks nobody."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     except OSError:
         return None
     try:
