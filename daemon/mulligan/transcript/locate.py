@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from mulligan.transcript.parse import parse_line
-from mulligan.transcript.tail import Tail, TailState, state_at_end
 
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _MAIN = re.compile(rf"projects/([^/]+)/({_UUID})\.jsonl")
@@ -154,16 +153,6 @@ def _said_by_events(line: bytes) -> tuple[str, str]:
     for event in parse_line(line).events:
         return event.session, event.cwd
     return "", ""
-
-
-def follow(found: Found, stored: TailState | None, *, first_start: bool) -> Tail:
-    """A tail of a file: on from where it was left, else from its start.
-
-    Only what is there when the daemon starts for the very first time is followed from its end: that is the past.
-    """
-    if stored is None and first_start:
-        stored = state_at_end(found.status)
-    return Tail(found.transcript.path, stored)
 
 
 class _ClientFile(msgspec.Struct, rename="camel"):

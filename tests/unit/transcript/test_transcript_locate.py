@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from mulligan.transcript.locate import Head, find_transcripts, follow, live_clients, process_lives, read_head, recognise
+from mulligan.transcript.locate import Head, find_transcripts, live_clients, process_lives, read_head, recognise
 from support.transcripts import FIXTURES
 
 S = "2ede0281-80d2-46da-991a-bcd1e2cc7a84"
@@ -62,15 +62,6 @@ def test_X9_the_directory_comes_from_the_lines(tmp_path: Path) -> None:
 def test_the_old_layout_says_its_parent_in_its_lines() -> None:
     path = FIXTURES / "2.0.76/interactive/projects/-home-dev-D-2-0-76/agent-a7e13a8.jsonl"
     assert read_head(str(path)) == Head("f99c25ad-c112-40be-8009-1b0cd2c51d1e", "/home/dev/D-2.0.76")
-
-
-def test_only_the_first_start_takes_what_is_there_for_the_past(tmp_path: Path) -> None:
-    put(tmp_path / "projects" / "-p" / f"{S}.jsonl", "old\n")
-    (found,) = find_transcripts([str(tmp_path)])
-    assert follow(found, None, first_start=True).read().lines == ()
-    tail = follow(found, None, first_start=False)
-    assert tail.read().lines == ((0, b"old"),)
-    assert follow(found, tail.state, first_start=False).read().lines == ()
 
 
 def test_an_unreadable_place_is_an_empty_one(tmp_path: Path) -> None:
