@@ -225,6 +225,7 @@ class ProjectWorker:
         identity = root_identity(self.root)
         if identity is None:
             self._lost("the directory does not exist")
+        if identity is None or self._stopping:
             return
         self._end_watch()
         self.health.state, self.health.reason = "baseline", ""
@@ -290,6 +291,9 @@ class ProjectWorker:
         self.capture.flush()
 
     def _end_watch(self) -> None:
+        """Watch nothing; whoever goes on says what the state is instead."""
+        if self.health.state in ("starting", "baseline", "watching"):
+            self.health.state = "stopped"
         if self.observer is not None:
             self.observer.stop()
             self.observer = None
@@ -303,7 +307,7 @@ class ProjectWorker:
 
     def _check_root(self) -> None:
         """The root must be the one that is watched; inode numbers are reused, so its removal is watched as well."""
-        if self.health.state == "paused":
+        if self.health.state in ("paused", "stopped", "failed"):
             return
         project = self.record()
         identity = root_identity(self.root)
