@@ -50,43 +50,35 @@ class Hidden:
 
     def __init__(self) -> None:
         self._directories: dict[bytes, dict[str, int]] = {}
+        self._whole: dict[str, int] = {}
         self._top = 0
-        self._changed = True
-        self._summary = Summary()
 
     def begin(self) -> None:
         """The whole tree is listed next: what was counted in directories that are gone is forgotten."""
         self._directories.clear()
-        self._changed = True
+        self._whole.clear()
 
     def listed(self, directory: bytes, entries: int) -> None:
         """A directory is listed anew, with so many entries."""
-        self._changed = self._directories.pop(directory, None) is not None or self._changed
+        for reason, count in self._directories.pop(directory, {}).items():
+            self._whole[reason] -= count
         if not directory:
-            self._changed = self._changed or self._top != entries
             self._top = entries
 
     def add(self, directory: bytes, reason: str) -> None:
         """An entry of a directory is left out."""
-        if reason in _NOT_COUNTED:
-            if not directory:
-                self._top -= 1
-            return
-        counts = self._directories.setdefault(directory, {})
-        counts[reason] = counts.get(reason, 0) + 1
-        self._changed = True
+        if reason not in _NOT_COUNTED:
+            counts = self._directories.setdefault(directory, {})
+            counts[reason] = counts.get(reason, 0) + 1
+            self._whole[reason] = self._whole.get(reason, 0) + 1
+        elif not directory:
+            self._top -= 1
 
     def summary(self) -> Summary:
-        """The counts by now."""
-        if self._changed:
-            whole: dict[str, int] = {}
-            for counts in self._directories.values():
-                for reason, count in counts.items():
-                    whole[reason] = whole.get(reason, 0) + count
-            ignored = sum(whole.values())
-            top = _share(self._directories.get(b"", {}), self._top)
-            self._summary, self._changed = Summary(ignored, top, _share(whole, ignored)), False
-        return self._summary
+        """The counts by now; its cost depends on the number of rules alone."""
+        ignored = sum(self._whole.values())
+        top = _share(self._directories.get(b"", {}), self._top)
+        return Summary(ignored, top, _share(self._whole, ignored))
 
 
 def _share(counts: dict[str, int], of: int) -> Share:
