@@ -8,29 +8,25 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections import deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 import msgspec
 
 from mulligan.errors import NotFoundError
 from mulligan.faults import point
-from mulligan.model import Checkpoint, Kind, Row, Stat, covers
+from mulligan.model import Checkpoint, Kind, covers
 from mulligan.project.checkpoints import Request
 from mulligan.project.naming import Position
+from mulligan.project.outcome_rows import OutcomeRows
 from mulligan.project.worker import ProjectWorker
 from mulligan.restore.apply import apply
 from mulligan.restore.plan import Change, Outcome, Plan, Step, ancestors, make_plan, same
 from mulligan.restore.recovery import recover
 from mulligan.restore.stage import Job, Staged
 from mulligan.restore.stage_child import stage_in_children
-from mulligan.store.log import Receipt
-from mulligan.store.records import AnyFact, CurrentFact, OperationFact, RowsFact
+from mulligan.store.records import AnyFact, CurrentFact, OperationFact
 
-#: Rows of one batch that goes ahead of "done", and how many such batches may be on their way to the disk.
-_ROWS_AHEAD, _BATCHES_AHEAD = 1000, 2
 _DONE, _ROLLED_BACK = "done", "rolled_back"
 _FOREIGN = "belongs to another project now"
 
@@ -82,8 +78,8 @@ class Restorer:
         plan = self.plan_for(position, paths, force=force)
         before = self._way_back(f"before restore of {position.label}", session)
         operation = self._begin("restore", position.checkpoint.id if position.checkpoint else "", before.id)
-        outcome = self._apply(operation, plan, force=force)
-        after = self._conclude(operation, outcome, position, session, partial=bool(paths))
+        outcome, rows = self._apply(operation, plan, force=force)
+        after = self._conclude(operation, outcome, rows, position, session, partial=bool(paths))
         return Result(plan, operation.id, outcome, before, after)
 
     # undo and redo
@@ -112,10 +108,10 @@ class Restorer:
         plan = self.plan_inverse(operation, force=force)
         before = self._way_back(f"before {kind}", session)
         mine = self._begin(kind, operation.before, before.id, undoes=operation.id)
-        outcome = self._apply(mine, plan, force=force)
+        outcome, rows = self._apply(mine, plan, force=force)
         target = self._store.catalogue().checkpoint(operation.before)
         position = Position(target.cut, target, str(target.ordinal)) if target else None
-        after = self._conclude(mine, outcome, position, session, partial=False)
+        after = self._conclude(mine, outcome, rows, position, session, partial=False)
         return Result(plan, mine.id, outcome, before, after)
 
     def to_undo(self) -> OperationFact:
@@ -172,11 +168,12 @@ class Restorer:
             b"", undoes,
         )  # fmt: skip
 
-    def _apply(self, operation: OperationFact, plan: Plan, *, force: bool) -> Outcome:
+    def _apply(self, operation: OperationFact, plan: Plan, *, force: bool) -> tuple[Outcome, list[AnyFact]]:
+        """Carry a plan out; returns the outcome and the rows that are to be committed with "done"."""
         worker, project = self._worker, self._worker.record()
-        steps = _Steps(worker, operation)
+        steps, rows = _Steps(worker, operation), OutcomeRows(worker)
         try:
-            return apply(
+            outcome = apply(
                 worker.root,
                 plan,
                 self._store.contents,
@@ -188,7 +185,9 @@ class Restorer:
                 identity=(project.dev, project.ino),
                 now=worker.now,
                 stager=self._stage_elsewhere,
+                booked=rows.book,
             )
+            return outcome, rows.finish(outcome)
         except BaseException:
             if not steps.is_staged:  # else it is to be finished, not forgotten
                 self._store.log.append([msgspec.structs.replace(operation, phase=_ROLLED_BACK)])
@@ -197,41 +196,21 @@ class Restorer:
     def _stage_elsewhere(self, stage: bytes, jobs: list[Job], careful: bool) -> Staged:
         return stage_in_children(stage, jobs, self._store.pool, self._store.catalogue_path, careful=careful)
 
-    def _journal(self, outcome: Outcome) -> list[AnyFact]:
-        """Journal what was done; versions that were captured on the way come before it.
-
-        Many rows go ahead in the lane of scans, so that nobody waits for them: each is true by itself, and a crash
-        before "done" finds them made. The last ones are returned, to be committed with "done".
-        """
-        now, project = self._worker.now(), self._worker.project_id
-        lives = self._store.catalogue().lives(project, [done.path for done in outcome.done])
-        rows = [Row(path, entry, now, now) for path, entry in outcome.captured]
-        stats = [Stat(seen=now) for _ in rows]
-        captured = {path for path, _ in outcome.captured}
-        ahead: deque[Future[Receipt]] = deque()
-        for done in outcome.done:
-            live = lives.get(done.path)
-            if live is not None and live.entry == done.after and done.path not in captured:
-                continue
-            rows.append(Row(done.path, done.after, now, max(now, live.at + 1 if live else 0)))
-            stats.append(done.stat or Stat(seen=now))
-            if len(rows) >= _ROWS_AHEAD:
-                ahead.append(self._store.log.submit([RowsFact(project, rows, stats)], bulk=True))
-                rows, stats = [], []
-                if len(ahead) > _BATCHES_AHEAD:
-                    ahead.popleft().result()
-        for future in ahead:
-            future.result()
-        return [RowsFact(project, rows, stats)] if rows else []
-
     def _conclude(
-        self, operation: OperationFact, outcome: Outcome, position: Position | None, session: str, *, partial: bool
+        self,
+        operation: OperationFact,
+        outcome: Outcome,
+        rows: list[AnyFact],
+        position: Position | None,
+        session: str,
+        *,
+        partial: bool,
     ) -> Checkpoint | None:
         """Say "done" with the rows, in one batch; a partial result gets a checkpoint of its own."""
         worker = self._worker
         target = position.checkpoint if position else None
         done = msgspec.structs.replace(operation, phase=_DONE, payload=msgspec.msgpack.encode(outcome))
-        facts: list[AnyFact] = [*self._journal(outcome), done]
+        facts: list[AnyFact] = [*rows, done]
         whole = target is not None and outcome.complete and not partial
         if whole and target is not None:
             facts += current_facts(worker, target, session)
@@ -277,7 +256,7 @@ class Restorer:
                 self._store.log.append([msgspec.structs.replace(operation, phase=_ROLLED_BACK)])
                 continue
             done = msgspec.structs.replace(operation, phase=_DONE, payload=msgspec.msgpack.encode(outcome))
-            facts: list[AnyFact] = [*self._journal(outcome), done]
+            facts: list[AnyFact] = [*OutcomeRows(self._worker).finish(outcome), done]
             target = self._store.catalogue().checkpoint(operation.target)
             if target is not None and outcome.complete:
                 facts += current_facts(self._worker, target, target.session)

@@ -15,7 +15,7 @@ import msgspec
 from mulligan import faults
 from mulligan.errors import MulliganError
 from mulligan.restore.plan import Outcome, Plan
-from mulligan.restore.run import Run, Stager, never
+from mulligan.restore.run import Booked, Run, Stager, never
 from mulligan.restore.stage import Contents, open_stage
 from mulligan.restore.swap import Capture
 from mulligan.restore.tree import Tree, split
@@ -44,10 +44,11 @@ def apply(
     identity: tuple[int, int] | None = None,
     now: Callable[[], int] = never,
     stager: Stager | None = None,
+    booked: Booked | None = None,
 ) -> Outcome:
     """Carry out a plan below `root` (absolute); `staging` is the directory in the store for stages.
 
-    `stager` stages thousands of files elsewhere than in this process.
+    `stager` stages thousands of files elsewhere than in this process; `booked` gets most of what is done as it goes.
 
     Raises IntegrityError if the store cannot give a content (`data["paths"]`), and MulliganError if there is no room or
     no place to prepare: then nothing was touched. With `force` damaged paths are left out, and versions that nobody
@@ -62,6 +63,7 @@ def apply(
         stage = open_stage(tree, staging, operation)
         run = Run(tree, stage, plan, contents, capture, resumed=False)
         run.stager = stager
+        run.booked = booked or run.booked
         try:
             run.prepare()
             log.staged()

@@ -201,8 +201,11 @@ def _keep(step: Step, ignored: Callable[[bytes], bool] | None) -> str:
 def _sqlite_sets(steps: dict[bytes, Step], kept: dict[bytes, Step], skipped: dict[bytes, Step]) -> list[list[bytes]]:
     """The databases among the steps; one of which a member has to stay is skipped whole."""
     groups: dict[bytes, list[bytes]] = {}
-    for path in (*steps, *kept):
-        groups.setdefault(sqlite_base(path), []).append(path)
+    bases = {sqlite_base(path) for path in (*steps, *kept) if path.endswith((*SQLITE_SUFFIXES, *SQLITE_NAMES))}
+    for base in bases:
+        groups[base] = [
+            path for path in (base, *(base + each for each in SQLITE_SUFFIXES)) if path in steps or path in kept
+        ]
     sets = []
     for base, members in sorted(groups.items()):
         if len(members) < 2 and not members[0].endswith((*SQLITE_SUFFIXES, *SQLITE_NAMES)):

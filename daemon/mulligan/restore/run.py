@@ -20,7 +20,7 @@ from mulligan.restore.plan import Done, Outcome, Plan, Step, same, same_content,
 from mulligan.restore.sqlite import in_use
 from mulligan.restore.stage import MANY, Contents, Job, Stage, Staged, stage_files
 from mulligan.restore.swap import Capture, NotTakenError, Swapper
-from mulligan.restore.tree import Seen, Tree, kind_of, look, proves, recorded, set_mode, status, why
+from mulligan.restore.tree import Nearby, Seen, Tree, kind_of, look, proves, recorded, set_mode, status, why
 
 
 def never() -> int:
@@ -31,6 +31,8 @@ def never() -> int:
 #: From this many files on, other processes stage them.
 VERY_MANY = 1000
 
+#: Gets what is done as soon as it was read back, but for paths of which a version was captured on the way.
+Booked = Callable[[Done], None]
 #: (stage directory, jobs, careful) to what was staged; see `stage_files`.
 Stager = Callable[[bytes, list[Job], bool], Staged]
 
@@ -45,6 +47,7 @@ class Run:
         self.steps = list(plan.steps())
         self.swapper = Swapper(tree, stage, capture, force=plan.force)
         self.stager: Stager | None = None
+        self.booked: Booked = lambda _: None
         self.done: list[tuple[int, Entry]] = []
         self.skipped: list[tuple[bytes, str]] = []
         self.kept: list[tuple[bytes, str]] = []
@@ -322,32 +325,34 @@ class Run:
         a write since would have moved the mtime. Everything else is read.
         """
         done, differs = [], []
-        for index, before in self.done:
-            step, seen = self.steps[index], now()
-            found, equal = self._check(index, step)
-            if not equal:
-                differs.append(step.path)
-            done.append(Done(step.path, before, step.target, recorded(found, seen) if found and equal else None))
+        captured = {path for path, _ in self.swapper.captured}
+        with Nearby(self.tree) as nearby:
+            for index, before in self.done:
+                step, seen = self.steps[index], now()
+                found, equal = self._check(index, step, nearby)
+                if not equal:
+                    differs.append(step.path)
+                item = Done(step.path, before, step.target, recorded(found, seen) if found and equal else None)
+                done.append(item)
+                if step.path not in captured:
+                    self.booked(item)
         return done, differs
 
-    def _check(self, index: int, step: Step) -> tuple[os.stat_result | None, bool]:
+    def _check(self, index: int, step: Step, nearby: Nearby) -> tuple[os.stat_result | None, bool]:
         try:
-            directory, name = self.tree.parent(step.path)
+            directory, name = nearby.parent(step.path)
         except OSError as error:
             absent = error.errno in (errno.ENOENT, errno.ENOTDIR)
             return None, absent and step.target.kind == Kind.ABSENT
-        try:
-            found = status(directory, name)
-            if found is None or step.target.kind == Kind.ABSENT:
-                return found, found is None and step.target.kind == Kind.ABSENT
-            if not _may_be(step.target, found):
-                return found, False
-            seen = self.swapper.staged.get(index) or self._changed.get(index)
-            if step.target.kind == Kind.FILE and seen is not None and seen.unchanged(directory, name, found):
-                return found, True
-            return found, same(look(directory, name), step.target)
-        finally:
-            self.tree.release(directory)
+        found = status(directory, name)
+        if found is None or step.target.kind == Kind.ABSENT:
+            return found, found is None and step.target.kind == Kind.ABSENT
+        if not _may_be(step.target, found):
+            return found, False
+        seen = self.swapper.staged.get(index) or self._changed.get(index)
+        if step.target.kind == Kind.FILE and seen is not None and seen.unchanged(directory, name, found):
+            return found, True
+        return found, same(look(directory, name), step.target)
 
 
 def listed(steps: list[Step]) -> list[tuple[bytes, str]]:

@@ -94,6 +94,29 @@ class Tree:
             self.release(above)
 
 
+class Nearby:
+    """Parents of paths that come by directories: the last one stays open. For looking; a step walks from the root."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._directory, self._fd = b"", tree.fd
+
+    def __enter__(self) -> Nearby:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tree.release(self._fd)
+
+    def parent(self, path: bytes) -> tuple[int, bytes]:
+        """A descriptor of the directory above a path, good until the next call, and the last name. Raises OSError."""
+        directory, _, name = path.rpartition(b"/")
+        if directory != self._directory:
+            fd, name = self._tree.parent(path)
+            self._tree.release(self._fd)
+            self._directory, self._fd = directory, fd
+        return self._fd, name
+
+
 def split(path: bytes) -> list[bytes]:
     """The names of a path; raises UsageError for what is no path below the root."""
     names = path.split(b"/")

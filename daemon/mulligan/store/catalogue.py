@@ -166,6 +166,11 @@ class Catalogue:
         )
         return {found[0]: _live(join_path(directory, found[0]), found[1:]) for found in cursor}
 
+    def latest(self, project: int) -> int:
+        """The greatest `at` of a project's rows; 0 without any."""
+        (found,) = self.db.execute("select max(at) from row where project = ?", (project,)).fetchone()
+        return int(found or 0)
+
     def lives(self, project: int, paths: Iterable[bytes]) -> dict[bytes, Live]:
         """The last rows of many paths, looked up by directory."""
         names: dict[bytes, list[bytes]] = {}
