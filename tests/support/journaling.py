@@ -26,6 +26,7 @@ class Blind:
 
     root_gone = False
     limit_reached = ""
+    exact = True
 
     def __init__(self) -> None:
         self.changes = Changes()

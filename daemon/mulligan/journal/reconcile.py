@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from mulligan import clock
 from mulligan.journal.bulk import BulkReading
-from mulligan.journal.capture import Arrival, Capture, needs_reading
+from mulligan.journal.capture import Arrival, Capture, Looked
+from mulligan.journal.database import LOGS, SHARED_MEMORY, database_of, read_together
 from mulligan.journal.reading import is_unreadable, unreadable
 from mulligan.model import Entry, Flag, Kind, RelPath, Row, Stat
 from mulligan.store.catalogue import Catalogue, Live
@@ -26,8 +27,6 @@ _SETTLE = 250 * clock.MILLISECOND
 _BURST, _BURST_PAUSE = 20, 500 * clock.MILLISECOND
 _BURST_RESET = 10 * clock.NANOSECONDS
 _TEMPORARY_WAIT = 5 * clock.NANOSECONDS
-_SQLITE_PARTS = (b"-wal", b"-journal")
-_SHARED_MEMORY = b"-shm"
 _PROOF_SECONDS = 1.0
 #: Why a path is unknown after another directory took the root's place: that it is not there is no deletion.
 ANOTHER_ROOT = "another root directory"
@@ -71,6 +70,11 @@ class Reconciler:
         self._pace: dict[bytes, _Pace] = {}
         self._bulk: BulkReading | None = None
         self._before: IgnoreRules | None = None
+        # databases that have, or had, a log beside them; and what a scan found to be new of them
+        self._databases: set[bytes] = set()
+        self._found: dict[bytes, dict[bytes, tuple[Arrival | None, int]]] = {}
+        # what was read of one moment, so that no later event casts doubt on it
+        self._whole: set[bytes] = set()
         # directories that could not be listed; each is unknown until it has been
         self._unlisted: set[bytes] = set()
         self.unwatched = 0
@@ -87,6 +91,7 @@ class Reconciler:
         now = self._now()
         self.overflowed = self.overflowed or changes.overflow
         for path, touch in changes.entries.items():
+            self._note_log(path)
             known = self._dirty.get(path)
             if known is None or known.confirm:
                 self._dirty[path] = _Dirty(touch.first, touch.last, touch.finished, touch.writing)
@@ -115,7 +120,9 @@ class Reconciler:
         now = self._now()
         due: int | None = None
         for path in list(self._dirty):
-            dirty = self._dirty[path]
+            dirty = self._dirty.get(path)
+            if dirty is None:
+                continue  # it was taken with the rest of its database
             ready = self._ready(path, dirty, now, everything)
             if ready > now:
                 due = ready if due is None else min(due, ready)
@@ -146,7 +153,8 @@ class Reconciler:
         return now if pace.count < _BURST else pace.last + _BURST_PAUSE
 
     def _entry(self, path: bytes, dirty: _Dirty) -> None:
-        if not dirty.confirm:
+        database = self._database_at(path)
+        if database is None and not dirty.confirm:
             self._count(path)
         if self.rules.is_ignore_file(RelPath(path)):
             self._capture.path(path, Arrival(dirty.first, dirty.last, own=True))
@@ -154,9 +162,16 @@ class Reconciler:
             return
         if self._ignored(path) or self._waits_for_listing(path):
             return
-        for part in self._sqlite_set(path):
-            halfway = Flag.UNPROVEN if dirty.writing and part == path else 0
-            self._capture.path(part, Arrival(dirty.first, dirty.last, own=True), halfway)
+        if database is not None:
+            # the shared memory is never captured, but who opens or closes it changes the others
+            self._dirty.setdefault(database if path.endswith(SHARED_MEMORY) else path, dirty)
+            self._together(database, {})
+            return
+        halfway = Flag.UNPROVEN if dirty.writing else 0
+        self._capture.path(path, Arrival(dirty.first, dirty.last, own=True), halfway)
+        self._confirm_later(path, dirty)
+
+    def _confirm_later(self, path: bytes, dirty: _Dirty) -> None:
         if dirty.writing:
             self._dirty.setdefault(path, _Dirty(dirty.last, dirty.last, False, confirm=True))
 
@@ -178,25 +193,88 @@ class Reconciler:
             return True
         return self.rules.judge(RelPath(path), True) and self._capture.is_directory(path)
 
-    def _sqlite_set(self, path: bytes) -> list[bytes]:
-        """A path, with the other members of its SQLite set if it belongs to one."""
-        for suffix in (*_SQLITE_PARTS, _SHARED_MEMORY):
-            if path.endswith(suffix):
-                main = path[: -len(suffix)]
-                found = self._catalogue().live(self._capture.project, main)
-                if found is not None and found.entry.kind == Kind.FILE:
-                    return [main, *([] if suffix == _SHARED_MEMORY else [path])]
-                return [path]
-        members = [path + suffix for suffix in _SQLITE_PARTS]
-        known = [self._catalogue().live(self._capture.project, member) for member in members]
-        return [path, *(live.path for live in known if live is not None and live.entry.there)]
+    # databases
+
+    def _note_log(self, path: bytes) -> None:
+        database = database_of(path)
+        if database is not None:
+            self._databases.add(database)
+
+    def _database_at(self, path: bytes) -> bytes | None:
+        """The database that a path belongs to, if it is one with a log beside it, or such a log."""
+        if path in self._databases:
+            return path
+        if path.endswith(SHARED_MEMORY):
+            database = path.removesuffix(SHARED_MEMORY)
+            live = self._catalogue().live(self._capture.project, database)
+            return database if live is not None and live.entry.kind == Kind.FILE else None
+        return database_of(path)
+
+    def _together(self, database: bytes, found: dict[bytes, tuple[Arrival | None, int]]) -> None:
+        """Capture a database and its logs as they were at one moment; if there was none, all are flagged.
+
+        `found` is what a scan says of some of them. Events of them that are not taken yet are taken with it.
+        """
+        members = [path for path in (database, *(database + log for log in LOGS)) if not self._ignored(path)]
+        told: dict[bytes, _Dirty] = {}
+        exact = self._observer.exact and self._observer.is_watched(database.rpartition(b"/")[0])
+
+        def heard() -> set[bytes] | None:
+            self._hear(barrier=self._observer.exact)
+            news = {path for path in members if path in self._dirty and not self._is_waiting(path)}
+            for path in news:
+                told[path] = _later(told.get(path), self._dirty.pop(path))
+            return news if exact and not self.overflowed else None
+
+        heard()
+        lives = [(path, self._capture.live(path)) for path in members]
+        readings, whole = read_together(
+            self._capture, [(path, None if path in told else live) for path, live in lives], heard
+        )
+        looked = []
+        for path, live in lives:
+            arrival, flags = found.get(path, (None, 0))
+            if (dirty := told.get(path)) is not None:
+                arrival = Arrival(dirty.first, dirty.last, own=True)
+                if not dirty.confirm:
+                    self._count(path)
+            elif arrival is None and told:
+                arrival = Arrival(min(each.first for each in told.values()), max(each.last for each in told.values()))
+            if path in self._dirty or (dirty is not None and dirty.writing):
+                flags |= Flag.UNPROVEN
+            readings[path].torn = not whole and readings[path].entry.there
+            looked.append(Looked(path, live, readings[path], arrival, flags))
+        self._capture.together(looked)
+        if whole:
+            self._whole.update(members)
+        for path, dirty in told.items():
+            self._confirm_later(path, dirty)
+
+    def _is_waiting(self, path: bytes) -> bool:
+        """Whether a path is dirty only to be confirmed when it has been quiet."""
+        dirty = self._dirty[path]
+        return dirty.confirm and self._now() < dirty.last + _SETTLE
+
+    def _found_in_scan(self) -> None:
+        """Capture the databases of which a scan found something new."""
+        found, self._found = self._found, {}
+        for database, members in found.items():
+            self._together(database, members)
+
+    def _hear(self, *, barrier: bool) -> None:
+        """Take the events so far: what was read before them and is not known to be of one moment is flagged."""
+        if barrier:
+            self._observer.barrier(_PROOF_SECONDS)
+        changes = self._observer.drain()
+        for path in changes.entries:
+            if path not in self._whole:
+                self._capture.mark(path, Flag.UNPROVEN)
+        self.take(changes)
 
     def _prove(self) -> None:
         """Rows whose path had events while they were read are flagged, and stay dirty."""
-        changes = self._observer.drain()
-        for path in changes.entries:
-            self._capture.mark(path, Flag.UNPROVEN)
-        self.take(changes)
+        self._hear(barrier=False)
+        self._whole.clear()
         self._capture.quiet_since = self._now()
         if self._capture.torn:
             self.soil([path for path in self._capture.torn if path not in self._dirty])
@@ -213,6 +291,8 @@ class Reconciler:
             place, flags = stack.pop()
             stack.extend(self._level(place, arrival, deep, flags))
             self.progress(self._capture.captured)
+        if self._bulk is None:
+            self._found_in_scan()
 
     def _level(self, directory: bytes, arrival: Arrival | None, deep: bool, flags: int) -> list[tuple[bytes, int]]:
         if directory and self.rules.judge(RelPath(directory), True):
@@ -231,11 +311,13 @@ class Reconciler:
             self._capture.path(directory, arrival, flags & ~Flag.FROM_UNKNOWN)
         known = catalogue.children(project, directory)
         files = {item.path for item in found if item.kind == Kind.FILE}
+        for path in files:
+            self._note_log(path)
         below: list[tuple[bytes, int]] = []
         for item in found:
             name = item.path.rpartition(b"/")[2]
             live = known.pop(name, None)
-            if name.endswith(_SHARED_MEMORY) and item.path[: -len(_SHARED_MEMORY)] in files:
+            if name.endswith(SHARED_MEMORY) and item.path[: -len(SHARED_MEMORY)] in files:
                 if live is not None:
                     self._capture.unknown(live, "ignored")
                 continue
@@ -262,8 +344,10 @@ class Reconciler:
         elif is_client_temporary(item.path.rpartition(b"/")[2]) and live is None:
             now = self._now()
             self._dirty.setdefault(item.path, _Dirty(now, now, True))
-        elif not needs_reading(live, item.stat):
+        elif not self._capture.needs_reading(live, item.stat):
             return
+        elif item.kind == Kind.FILE and (database := self._database_at(item.path)) is not None:
+            self._found.setdefault(database, {})[item.path] = (arrival, first)
         elif self._bulk is not None and item.kind == Kind.FILE:
             self._bulk.read(item.path, live, first)
         else:
@@ -278,6 +362,9 @@ class Reconciler:
             self._observer.forget(RelPath(live.path))
             return
         if live.entry.kind == Kind.ABSENT or (live.entry.kind == Kind.UNKNOWN and live.entry.reason in _OUT_OF_SIGHT):
+            return
+        if not is_dir and (database := self._database_at(live.path)) is not None:
+            self._found.setdefault(database, {})[live.path] = (arrival, flags & ~Flag.FROM_UNKNOWN)
             return
         # the listing is older than this look: what is there now counts
         if self._capture.path(live.path, arrival, flags & ~Flag.FROM_UNKNOWN).kind != Kind.DIR and is_dir:
@@ -367,12 +454,22 @@ class Reconciler:
         try:
             self.directory(b"", None, deep=True, flags=flags)
             self._bulk.finish()
+            self._found_in_scan()
         finally:
             self._bulk.close()
             self._bulk = self._before = None
             self._capture.bulk = False
         self._prove()
         self._capture.flush()
+
+
+def _later(known: _Dirty | None, dirty: _Dirty) -> _Dirty:
+    """What events told of a path, with what they told before."""
+    if known is None or known.confirm:
+        return dirty
+    if dirty.confirm:
+        return known
+    return _Dirty(known.first, max(known.last, dirty.last), known.finished or dirty.finished, dirty.writing)
 
 
 def _may_be_directory(live: Live) -> bool:

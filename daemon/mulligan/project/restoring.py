@@ -16,6 +16,7 @@ import msgspec
 from mulligan.errors import NotFoundError
 from mulligan.faults import point
 from mulligan.journal.memory import give_back_memory
+from mulligan.journal.reading import settled
 from mulligan.model import Checkpoint, Cut, Kind, Row, Stat, covers
 from mulligan.project.checkpoints import Request
 from mulligan.project.naming import Position
@@ -25,6 +26,7 @@ from mulligan.restore.plan import Change, Outcome, Plan, Step, ancestors, make_p
 from mulligan.restore.recovery import recover
 from mulligan.restore.stage import Job, Staged
 from mulligan.restore.stage_child import stage_in_children
+from mulligan.store.catalogue import Live
 from mulligan.store.records import AnyFact, CurrentFact, OperationFact, RowsFact
 
 _DONE, _ROLLED_BACK = "done", "rolled_back"
@@ -63,9 +65,13 @@ class Restorer:
             missing = target.kind == Kind.DIR and live.kind != Kind.DIR
             if path in chosen or (path in needed and missing):
                 known = catalogue.live(project.id, path)
-                changes.append(Change(path, target, live, known.stat if known else None))
+                changes.append(Change(path, target, live, self._proof(known)))
         plan = make_plan(changes, force=force)
         return msgspec.structs.replace(plan, kept=plan.kept + foreign)
+
+    def _proof(self, live: Live | None) -> Stat | None:
+        """The stat that proves a path to be as recorded, if the journal has one that can."""
+        return live.stat if live is not None and settled(live.stat, self._store.clock.correction) else None
 
     def _is_foreign(self, path: bytes) -> bool:
         """Whether a path has become another project's: that one has a way back of its own."""
@@ -96,7 +102,7 @@ class Restorer:
             if self._is_foreign(done.path):
                 skipped.append(Step(done.path, done.after, done.before, None, _FOREIGN))
             elif force or same(entry, done.after):
-                changes.append(Change(done.path, done.before, entry, live.stat if live else None))
+                changes.append(Change(done.path, done.before, entry, self._proof(live)))
             elif not same(entry, done.before):
                 skipped.append(Step(done.path, done.after, done.before, None, "changed since"))
         plan = make_plan(changes, force=force)
@@ -182,7 +188,7 @@ class Restorer:
                 capture=worker.capture.store_version,
                 force=force,
                 identity=(project.dev, project.ino),
-                now=worker.now,
+                now=worker.store.clock.look,
                 stager=self._stage_elsewhere,
             )
         except BaseException:
@@ -258,7 +264,7 @@ class Restorer:
                 staging=os.fsencode(self._store.staging),
                 staged=operation.phase == "staged",
                 capture=self._worker.capture.store_version,
-                now=self._worker.now,
+                now=self._worker.store.clock.look,
             )
             if outcome.rolled_back:
                 self._store.log.append([msgspec.structs.replace(operation, phase=_ROLLED_BACK)])

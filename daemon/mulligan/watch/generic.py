@@ -42,6 +42,7 @@ class GenericObserver:
     """One of watchdog's observers for one root; `make` makes it."""
 
     limit_reached = ""
+    exact = False
 
     def __init__(self, root: bytes, now: Callable[[], int], make: Callable[[], Any] = WatchdogObserver) -> None:
         self._root, self._now = os.path.realpath(root), now

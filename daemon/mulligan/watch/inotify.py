@@ -54,6 +54,8 @@ class InotifyObserver:
     held between calls.
     """
 
+    exact = True
+
     def __init__(self, root: bytes, now: Callable[[], int], reader: Reader) -> None:
         self._root, self._now, self._reader = root, now, reader
         self._prefix = os.path.realpath(root).rstrip(b"/")

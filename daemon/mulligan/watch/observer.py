@@ -73,6 +73,10 @@ class Observer(Protocol):
     def watched(self) -> int:
         """Directories that are watched."""
 
+    @property
+    def exact(self) -> bool:
+        """Whether the barrier costs next to nothing and writes nothing, so that it may be asked for any single file."""
+
     def start(self, wake: Callable[[], None]) -> None:
         """Begin; `wake` is called from another thread when there is something to drain, and must not block."""
 
