@@ -139,11 +139,18 @@ class Capture:
 
     def is_directory(self, path: bytes) -> bool:
         """Whether a directory stands at a path now."""
+        return stat.S_ISDIR(self._mode(path))
+
+    def is_file(self, path: bytes) -> bool:
+        """Whether a regular file stands at a path now."""
+        return stat.S_ISREG(self._mode(path))
+
+    def _mode(self, path: bytes) -> int:
         try:
             with parent_of(self._root_fd, path) as (fd, name):
-                return stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
+                return os.lstat(name, dir_fd=fd).st_mode
         except OSError:
-            return False
+            return 0
 
     def live(self, path: bytes) -> Live | None:
         """What the journal says of a path, with what is queued."""

@@ -207,7 +207,8 @@ class Reconciler:
         if path.endswith(SHARED_MEMORY):
             database = path.removesuffix(SHARED_MEMORY)
             live = self._catalogue().live(self._capture.project, database)
-            return database if live is not None and live.entry.kind == Kind.FILE else None
+            known = live is not None and live.entry.kind == Kind.FILE
+            return database if known or self._capture.is_file(database) else None
         return database_of(path)
 
     def _together(self, database: bytes, found: dict[bytes, tuple[Arrival | None, int]]) -> None:

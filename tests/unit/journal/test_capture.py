@@ -145,6 +145,54 @@ def test_found_by_a_scan_is_flagged_and_says_since_when(journal: Journal) -> Non
     assert live.entry == ABSENT and live.since < before < live.at
 
 
+# what proves an entry unchanged
+
+
+HOUR = 3600 * 1000 * MILLISECOND
+
+
+def test_V5_a_stat_proves_nothing_within_the_clocks_grain_after_the_clock_was_set_back(journal: Journal) -> None:
+    journal.store.clock.correction += HOUR  # as after the wall clock was set back by one
+    for attempt in range(100):
+        put(journal.root, b"f", b"%d\n" % attempt)
+        journal.look(b"f")
+        stat = journal.live(b"f").stat
+        if stat.seen < journal.store.clock.from_wall(stat.ctime) + 20 * MILLISECOND:
+            break  # else the machine was too slow
+    assert _needs(journal, b"f")
+    later(journal)
+    journal.everything()
+    assert not _needs(journal, b"f")
+
+
+def test_V5_the_children_of_a_scan_date_their_looks_in_journal_time(journal: Journal) -> None:
+    for number in range(500):
+        put(journal.root, b"f%d" % number, b"one\n")
+    later(journal)
+    journal.store.clock.correction += HOUR
+    before = journal.store.clock.look()
+    journal.baseline()
+    assert all(before < live.stat.seen < journal.store.clock.now() for live in journal.store.catalogue().below(1, b""))
+    assert not any(_needs(journal, b"f%d" % number) for number in range(500))
+
+
+def _needs(journal: Journal, path: bytes) -> bool:
+    """Whether the journal says of a file that did not change that it has to be read."""
+    live = journal.live(path)
+    return journal.capture.needs_reading(live, live.stat)
+
+
+def test_V5_a_look_before_the_clock_was_set_back_proves_no_more_than_it_did(journal: Journal) -> None:
+    put(journal.root, b"f", b"one\n")
+    later(journal)
+    journal.look(b"f")
+    assert not _needs(journal, b"f")
+    journal.store.clock.correction += HOUR
+    assert _needs(journal, b"f"), "it is read once more"
+    journal.everything()
+    assert not _needs(journal, b"f")
+
+
 # contents
 
 

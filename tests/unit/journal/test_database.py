@@ -247,6 +247,18 @@ def test_a_database_that_did_not_change_is_not_read_for_its_log(
     assert journal.read(WAL) == b"log 2"
 
 
+def test_shared_memory_of_which_events_tell_before_they_tell_of_its_database(journal: Journal, blind: Blind) -> None:
+    journal.baseline()
+    generation(journal, 1)
+    for path in (b"d/x.db-shm", b"d/alone-shm", DB, WAL):
+        blind.changes.touch(path, journal.store.clock.now(), finished=True)
+    put(journal.root, b"d/x.db-shm", b"index")
+    put(journal.root, b"d/alone-shm", b"a file of this name")
+    journal.sync()
+    assert journal.store.catalogue().live(1, b"d/x.db-shm") is None
+    assert journal.read(b"d/alone-shm") == b"a file of this name"
+
+
 def test_the_rest_of_a_database_is_not_captured_if_it_is_ignored(journal: Journal) -> None:
     put(journal.root, b".gitignore", b"*.db-wal\n")
     generation(journal, 1)
