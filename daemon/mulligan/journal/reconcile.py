@@ -23,9 +23,8 @@ from mulligan.watch.scan import Found, list_directory
 
 #: Modification without a close: first sight at once, then this often.
 _SETTLE = 250 * clock.MILLISECOND
-#: Finished versions of one path in a row that are captured at once, and the pause between later ones.
-_BURST, _BURST_PAUSE = 20, 500 * clock.MILLISECOND
-_BURST_RESET = 10 * clock.NANOSECONDS
+#: Each path has a bucket of tokens, one for a finished version that is captured at once, and gets one back this often.
+_TOKENS, _REFILL = 20, 500 * clock.MILLISECOND
 _TEMPORARY_WAIT = 5 * clock.NANOSECONDS
 _PROOF_SECONDS = 1.0
 #: Why a path is unknown after another directory took the root's place: that it is not there is no deletion.
@@ -46,10 +45,20 @@ class _Dirty:
 
 @dataclass(slots=True)
 class _Pace:
-    """How often a path was captured lately."""
+    """How often a path was captured lately: `last`, and when its bucket of tokens is `full` again if none is taken."""
 
-    count: int = 0
     last: int = 0
+    full: int = 0
+
+    def take(self, now: int, *, token: bool) -> None:
+        """Count a capture; who takes a token that is not there, as before a checkpoint, takes none from the future."""
+        self.last = now
+        if token:
+            self.full = min(max(self.full, now) + _REFILL, now + _TOKENS * _REFILL)
+
+    def next_token(self) -> int:
+        """The moment from which a token is there."""
+        return self.full - (_TOKENS - 1) * _REFILL
 
 
 class Reconciler:
@@ -135,7 +144,7 @@ class Reconciler:
         self._prove()
         self._capture.flush()
         if len(self._pace) > 4096:
-            self._pace = {path: pace for path, pace in self._pace.items() if now - pace.last < _BURST_RESET}
+            self._pace = {path: pace for path, pace in self._pace.items() if max(pace.full, pace.last + _SETTLE) > now}
         return due
 
     def _ready(self, path: bytes, dirty: _Dirty, now: int, everything: bool) -> int:
@@ -146,16 +155,14 @@ class Reconciler:
         if everything:
             return now
         pace = self._pace.get(path)
-        if pace is None or now - pace.last > _BURST_RESET:
+        if pace is None:
             return now
-        if not dirty.finished:
-            return pace.last + _SETTLE
-        return now if pace.count < _BURST else pace.last + _BURST_PAUSE
+        return pace.next_token() if dirty.finished else pace.last + _SETTLE
 
     def _entry(self, path: bytes, dirty: _Dirty) -> None:
         database = self._database_at(path)
-        if database is None and not dirty.confirm:
-            self._count(path)
+        if database is None:
+            self._count(path, dirty)
         if self.rules.is_ignore_file(RelPath(path)):
             self._capture.path(path, Arrival(dirty.first, dirty.last, own=True))
             self._judge_again(path.rpartition(b"/")[0])
@@ -175,11 +182,9 @@ class Reconciler:
         if dirty.writing:
             self._dirty.setdefault(path, _Dirty(dirty.last, dirty.last, False, confirm=True))
 
-    def _count(self, path: bytes) -> None:
-        pace = self._pace.setdefault(path, _Pace())
-        now = self._now()
-        pace.count = pace.count + 1 if now - pace.last < _BURST_RESET else 1
-        pace.last = now
+    def _count(self, path: bytes, dirty: _Dirty) -> None:
+        if not dirty.confirm:
+            self._pace.setdefault(path, _Pace()).take(self._now(), token=dirty.finished)
 
     def _waits_for_listing(self, path: bytes) -> bool:
         """Whether a directory that could not be listed stands there: that it can be looked at says nothing new."""
@@ -237,8 +242,7 @@ class Reconciler:
             arrival, flags = found.get(path, (None, 0))
             if (dirty := told.get(path)) is not None:
                 arrival = Arrival(dirty.first, dirty.last, own=True)
-                if not dirty.confirm:
-                    self._count(path)
+                self._count(path, dirty)
             elif arrival is None and told:
                 arrival = Arrival(min(each.first for each in told.values()), max(each.last for each in told.values()))
             if path in self._dirty or (dirty is not None and dirty.writing):

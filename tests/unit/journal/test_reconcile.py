@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import random
 import shutil
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from mulligan.clock import MILLISECOND
+from mulligan.clock import NANOSECONDS as SECOND
 from mulligan.journal import reconcile
 from mulligan.model import Cut, Flag, Kind
 from mulligan.watch.ignore import IgnoreRules
@@ -338,6 +341,81 @@ def test_W7_what_changed_while_it_was_read_is_flagged_and_looked_at_again(journa
         journal.reconciler.run(everything=True)
     assert journal.store.catalogue().flagged(1, Cut(journal.capture.last_seq)) == []
     assert journal.reconciler.backlog == 0
+
+
+class Hand:
+    """A clock that a test moves; it goes on by a microsecond whenever it is asked."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        self.now += 1000
+        return self.now
+
+
+def edit(journal: Journal, hand: Hand, number: int, *, finished: bool = True) -> int | None:
+    """A version of f, its event, and a look at what is due; gives when more is."""
+    put(journal.root, b"f", b"%d\n" % number)
+    changes = Changes()
+    changes.touch(b"f", hand(), finished=finished)
+    journal.reconciler.take(changes)
+    return look(journal)
+
+
+def look(journal: Journal) -> int | None:
+    with journal.looking():
+        return journal.reconciler.run(everything=False)
+
+
+def test_W11_finished_versions_are_captured_while_there_are_tokens(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.baseline()
+    hand = Hand(journal.store.clock.now())
+    monkeypatch.setattr(journal.reconciler, "_now", hand)
+    for number in range(20):
+        assert edit(journal, hand, number) is None
+    assert len(journal.rows) == 20, "each at once"
+    start = hand.now
+    due = edit(journal, hand, 20)
+    assert due is not None and 0 < due - start < SECOND // 2
+    hand.now = due - MILLISECOND
+    assert look(journal) == due and len(journal.rows) == 20
+    hand.now = due
+    assert look(journal) is None and len(journal.rows) == 21
+    for number in range(21, 31):  # from now on twice a second
+        hand.now += SECOND // 2
+        assert edit(journal, hand, number) is None
+    hand.now += SECOND + SECOND // 2
+    for number in range(31, 34):
+        assert edit(journal, hand, number) is None, "three came back"
+    assert edit(journal, hand, 34) is not None
+    assert len(journal.rows) == 34
+    hand.now += 60 * SECOND
+    for number in range(35, 55):
+        assert edit(journal, hand, number) is None, "never more than all of them"
+    assert edit(journal, hand, 55) is not None
+
+
+def test_W11_what_is_only_being_written_takes_no_token_and_waits_a_quarter_of_a_second(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.baseline()
+    hand = Hand(journal.store.clock.now())
+    monkeypatch.setattr(journal.reconciler, "_now", hand)
+    for number in range(60):
+        edit(journal, hand, number, finished=False)
+        assert {row.entry.hash for row in journal.rows} >= {hashlib.sha256(b"%d\n" % number).digest()}
+        hand.now += SECOND // 4
+    last = len(journal.rows)
+    edit(journal, hand, 60, finished=False)
+    due = edit(journal, hand, 61, finished=False)
+    assert due is not None and 0 < due - hand.now <= SECOND // 4
+    assert len(journal.rows) == last + 1
+    for number in range(62, 82):
+        edit(journal, hand, number)
+    assert len({row.entry.hash for row in journal.rows[last:]}) == 21
 
 
 def test_a_clients_temporary_file_waits(journal: Journal, blind: Blind) -> None:
