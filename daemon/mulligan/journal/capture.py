@@ -95,6 +95,8 @@ class Capture:
         self.quiet_since = 0
         self.bulk = False
         self.torn: set[bytes] = set()
+        #: Paths that are in scope because a tool named them; each of their rows says so, and a restart reads it there.
+        self.named: set[bytes] = set()
         self.last_seq = 0
         self.captured = 0
         self.on_rows: Callable[[list[Row]], None] = lambda _rows: None
@@ -220,6 +222,15 @@ class Capture:
         self._store_content(live, reading)
         self.add(Row(path, entry, since, at, flags), reading.stat)
 
+    def name(self, path: bytes) -> None:
+        """Let a row of a path say that a tool named it, from now on; that it is not there yet is a row then."""
+        self.named.add(path)
+        live = self.live(path)
+        if live is None or not live.flags & Flag.NAMED:
+            now = self._store.clock.now()
+            entry, at = (live.entry, max(now, live.at + 1)) if live is not None else (ABSENT, now)
+            self.add(Row(path, entry, now, at), live.stat if live is not None else Stat(seen=now))
+
     def other_names(self) -> None:
         """Look at the other names of files that were changed through one: events tell of that one alone."""
         linked, self._linked = self._linked, {}
@@ -231,6 +242,8 @@ class Capture:
 
     def add(self, row: Row, stat: Stat) -> None:
         """Queue a finished row."""
+        if row.path in self.named:
+            row = msgspec.structs.replace(row, flags=row.flags | Flag.NAMED)
         self._row_index[row.path] = len(self._rows)
         self._rows.append(row)
         self._stats.append(stat)

@@ -17,7 +17,7 @@ from mulligan.errors import NotFoundError
 from mulligan.faults import point
 from mulligan.journal.memory import give_back_memory
 from mulligan.journal.reading import settled
-from mulligan.model import Checkpoint, Cut, Kind, Row, Stat, covers
+from mulligan.model import Checkpoint, Cut, Flag, Kind, Row, Stat, covers
 from mulligan.project.checkpoints import Request
 from mulligan.project.naming import Position
 from mulligan.project.worker import ProjectWorker
@@ -205,16 +205,20 @@ class Restorer:
         catalogue, project = self._store.catalogue(), self._worker.project_id
         rows, stats = [], []
         for path, entry in outcome.captured:
-            rows.append(Row(path, entry, now, now))
+            rows.append(Row(path, entry, now, now, self._named(path)))
             stats.append(Stat(seen=now))
         captured = {path for path, _ in outcome.captured}
         for done in outcome.done:
             live = catalogue.live(project, done.path)
             if live is not None and live.entry == done.after and done.path not in captured:
                 continue
-            rows.append(Row(done.path, done.after, now, max(now, live.at + 1 if live else 0)))
+            at = max(now, live.at + 1 if live else 0)
+            rows.append(Row(done.path, done.after, now, at, self._named(done.path)))
             stats.append(done.stat or Stat(seen=now))
         return [RowsFact(project, rows, stats)] if rows else []
+
+    def _named(self, path: bytes) -> int:
+        return Flag.NAMED if path in self._worker.capture.named else 0
 
     def _conclude(
         self, operation: OperationFact, outcome: Outcome, position: Position | None, session: str, *, partial: bool

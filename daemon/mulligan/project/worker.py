@@ -23,7 +23,7 @@ from mulligan.journal import gitinfo
 from mulligan.journal.capture import Capture, Limits
 from mulligan.journal.memory import give_back_memory
 from mulligan.journal.reconcile import ANOTHER_ROOT, Reconciler
-from mulligan.model import Checkpoint, Cut, Flag, Row
+from mulligan.model import Checkpoint, Cut, Flag, RelPath, Row
 from mulligan.project.checkpoints import Request, make_checkpoint
 from mulligan.project.health import Health
 from mulligan.project.root import birth_time
@@ -223,6 +223,7 @@ class ProjectWorker:
             rules = self._make_rules(self.root)
             self.reconciler = Reconciler(self.capture, self.store.catalogue, self.observer, rules, self.now)
             self.reconciler.progress = self._progress
+            self._take_in_named(rules)
             self.recover()
             self.recovered.set()
             if project.baseline_end == 0:
@@ -236,6 +237,12 @@ class ProjectWorker:
         finally:
             self.capture.close()
         self.bus.publish("project", project=os.fsdecode(self.root), state="watching")
+
+    def _take_in_named(self, rules: IgnoreRules) -> None:
+        """Ignored paths that a tool named before this watch began stay in scope."""
+        self.capture.named = {
+            path for path in self.store.catalogue().with_flag(self.project_id, Flag.NAMED) if rules.force(RelPath(path))
+        }
 
     def _progress(self, done: int) -> None:
         self.health.done = done

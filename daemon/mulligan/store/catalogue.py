@@ -196,6 +196,11 @@ class Catalogue:
         )
         return [(join_path(found[0], found[1]), Entry(Kind(found[2]), *found[3:])) for found in cursor]
 
+    def with_flag(self, project: int, flag: int) -> list[bytes]:
+        """The paths whose last row has a flag. Walks the tree."""
+        cursor = self.db.execute("select dir, name from path where project = ? and flags & ?", (project, flag))
+        return [join_path(*found) for found in cursor]
+
     def flagged(self, project: int, cut: Cut) -> list[tuple[bytes, int]]:
         """(path, flags) of the paths whose row in a cut is torn or unproven, in O(flagged + rows behind the cut)."""
         cursor = self.db.execute(
