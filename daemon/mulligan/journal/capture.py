@@ -17,7 +17,7 @@ import msgspec
 from mulligan import clock
 from mulligan.descent import open_root, parent_of
 from mulligan.errors import MulliganError
-from mulligan.journal.reading import Reading, read_descriptor, read_entry, same_stat, settled, stat_of, unchanged
+from mulligan.journal.reading import GRAIN, Reading, read_descriptor, read_entry, same_stat, settled, stat_of, unchanged
 from mulligan.journal.reading_child import Setup
 from mulligan.model import ABSENT, Entry, Flag, Kind, Row, Stat
 from mulligan.store import encoding
@@ -45,12 +45,14 @@ _DOUBTS = Flag.TORN | Flag.UNPROVEN
 class Arrival:
     """When the events of a path arrived: the first since its last capture, and the last (journal time).
 
-    `own`: they told of the path itself, not of a directory above it.
+    `own`: they told of the path itself, not of a directory above it. `moved`: that directory came from elsewhere, and
+    with it what was in it, whenever that was made.
     """
 
     first: int
     last: int
     own: bool = False
+    moved: bool = False
 
 
 @dataclass(slots=True)
@@ -74,8 +76,8 @@ class Limits:
 class Capture:
     """Turns paths into rows of one project.
 
-    `bulk` is true while a scan runs: its batches let others pass. `quiet_since` is the last moment at which no event
-    was waiting: an entry whose change time is older was moved in.
+    `bulk` is true while a scan runs: its batches let others pass. `quiet_since` is the last moment at which a barrier
+    found no event waiting: an entry whose change time is older was moved in.
     """
 
     def __init__(self, store: Store, project: int, root: bytes, limits: Limits) -> None:
@@ -275,9 +277,11 @@ class Capture:
         else:
             at, since = arrival.last, arrival.first
             # a rename sets the ctime of what is renamed, not of what lies in it
-            moved_in = changed < self.quiet_since and not (arrival.own and at - changed < _STALL)
-            if changed and at - changed > _LATE and not moved_in:
+            old = changed + GRAIN < self.quiet_since and not (arrival.own and at - changed < _STALL)
+            if changed and at - changed > _LATE and not (old or arrival.moved):
                 at = changed
+            elif changed > at and reading.entry.kind != Kind.DIR:
+                at = changed  # its event is still to come; what is made in a directory changes that one too
         at = min(at, now)
         if live is not None:
             at = max(at, live.at + 1)

@@ -18,7 +18,7 @@ from mulligan.store.log import Placed
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SPECIAL = {stat.S_IFSOCK: "socket", stat.S_IFIFO: "fifo", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 #: No clock of a file system is coarser; two changes within it may leave the same change time.
-_GRAIN = 20 * MILLISECOND
+GRAIN = 20 * MILLISECOND
 _ENDLESS_GROWTH = 64  # blocks behind the size of fstat after which a growing file is left for the next look
 
 
@@ -55,7 +55,7 @@ def settled(found: Stat, correction: int) -> bool:
     `correction` is what journal time, in which looks are, is ahead of the wall clock, in which change times are. It
     only grows, so today's also holds for older looks; at worst a file is read once more.
     """
-    return found.ctime + correction + _GRAIN <= found.seen
+    return found.ctime + correction + GRAIN <= found.seen
 
 
 def same_stat(before: Stat, after: Stat) -> bool:

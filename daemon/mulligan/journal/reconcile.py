@@ -8,57 +8,22 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
-from mulligan import clock
 from mulligan.journal.bulk import BulkReading
 from mulligan.journal.capture import Arrival, Capture, Looked
 from mulligan.journal.database import LOGS, SHARED_MEMORY, database_of, read_together
+from mulligan.journal.pending import Dirty, Pending, joined
 from mulligan.journal.reading import is_unreadable, unreadable
 from mulligan.model import Entry, Flag, Kind, RelPath, Row, Stat
 from mulligan.store.catalogue import Catalogue, Live
 from mulligan.watch.ignore import IgnoreRules, is_client_temporary
-from mulligan.watch.observer import Changes, Observer
+from mulligan.watch.observer import Changes, Observer, Touch
 from mulligan.watch.scan import Found, list_directory
 
-#: Modification without a close: first sight at once, then this often.
-_SETTLE = 250 * clock.MILLISECOND
-#: Each path has a bucket of tokens, one for a finished version that is captured at once, and gets one back this often.
-_TOKENS, _REFILL = 20, 500 * clock.MILLISECOND
-_TEMPORARY_WAIT = 5 * clock.NANOSECONDS
 _PROOF_SECONDS = 1.0
 #: Why a path is unknown after another directory took the root's place: that it is not there is no deletion.
 ANOTHER_ROOT = "another root directory"
 _OUT_OF_SIGHT = ("ignored", ANOTHER_ROOT)
-
-
-@dataclass(slots=True)
-class _Dirty:
-    """A path to look at. `writing`: somebody may be half way; `confirm`: nothing new, but it may be whole by now."""
-
-    first: int
-    last: int
-    finished: bool
-    writing: bool = False
-    confirm: bool = False
-
-
-@dataclass(slots=True)
-class _Pace:
-    """How often a path was captured lately: `last`, and when its bucket of tokens is `full` again if none is taken."""
-
-    last: int = 0
-    full: int = 0
-
-    def take(self, now: int, *, token: bool) -> None:
-        """Count a capture; who takes a token that is not there, as before a checkpoint, takes none from the future."""
-        self.last = now
-        if token:
-            self.full = min(max(self.full, now) + _REFILL, now + _TOKENS * _REFILL)
-
-    def next_token(self) -> int:
-        """The moment from which a token is there."""
-        return self.full - (_TOKENS - 1) * _REFILL
 
 
 class Reconciler:
@@ -74,9 +39,8 @@ class Reconciler:
     ) -> None:
         self._capture, self._catalogue, self._observer = capture, catalogue, observer
         self.rules, self._now = rules, now
-        self._dirty: dict[bytes, _Dirty] = {}
-        self._directories: dict[bytes, int] = {}
-        self._pace: dict[bytes, _Pace] = {}
+        self._pending = Pending()
+        self._directories: dict[bytes, Arrival] = {}
         self._bulk: BulkReading | None = None
         self._before: IgnoreRules | None = None
         # databases that have, or had, a log beside them; and what a scan found to be new of them
@@ -93,7 +57,7 @@ class Reconciler:
     @property
     def backlog(self) -> int:
         """Places that wait to be looked at."""
-        return len(self._dirty) + len(self._directories)
+        return len(self._pending) + len(self._directories)
 
     def take(self, changes: Changes) -> None:
         """Remember what an observer gathered; an overflow stays in `overflowed` until the tree is compared for it."""
@@ -101,68 +65,46 @@ class Reconciler:
         self.overflowed = self.overflowed or changes.overflow
         for path, touch in changes.entries.items():
             self._note_log(path)
-            known = self._dirty.get(path)
-            if known is None or known.confirm:
-                self._dirty[path] = _Dirty(touch.first, touch.last, touch.finished, touch.writing)
-            else:
-                known.last = max(known.last, touch.last)
-                known.finished = known.finished or touch.finished
-                known.writing = touch.writing
+            self._pending.touched(path, touch)
         for directory in changes.directories:
-            self._directories.setdefault(directory, now)
+            told = changes.entries.get(directory) or Touch(now, now, True)
+            known = self._directories.get(directory)
+            first, moved = (known.first, known.moved) if known is not None else (told.first, False)
+            self._directories[directory] = Arrival(first, told.last, moved=moved or told.moved)
 
-    def soil(self, paths: list[bytes]) -> None:
-        """Look at these paths too, whatever the events say."""
+    def soil(self, paths: list[bytes], *, finished: bool = True) -> None:
+        """Look at these paths too, whatever the events say; at once, or as at what is still being written."""
         now = self._now()
         for path in paths:
-            known = self._dirty.get(path)
-            if known is None or known.confirm:
-                self._dirty[path] = _Dirty(now, now, True)
+            self._pending.add(path, Dirty(now, now, finished))
 
     def run(self, *, everything: bool) -> int | None:
         """Look at all that is due (or at everything), commit, and return when the next place is due (journal time)."""
-        for path in [path for path in self._dirty if self.rules.is_ignore_file(RelPath(path))]:
-            self._entry(path, self._dirty.pop(path))  # first: they say what else is to be looked at
+        for path in [path for path in self._pending.paths() if self.rules.is_ignore_file(RelPath(path))]:
+            self._entry(path, self._take(path))  # first: they say what else is to be looked at
         while self._directories:
             directory, arrival = self._directories.popitem()
-            self.directory(directory, Arrival(arrival, arrival))
+            self.directory(directory, arrival)
         now = self._now()
-        due: int | None = None
-        for path in list(self._dirty):
-            dirty = self._dirty.get(path)
-            if dirty is None:
-                continue  # it was taken with the rest of its database
-            ready = self._ready(path, dirty, now, everything)
-            if ready > now:
-                due = ready if due is None else min(due, ready)
-                continue
-            del self._dirty[path]
-            self._entry(path, dirty)
+        for path in self._pending.paths():
+            # another member of its database may have taken it along
+            if path in self._pending and self._pending.due(path, now, everything=everything) <= now:
+                self._entry(path, self._take(path))
         self._capture.other_names()
-        if everything:
-            self._observer.barrier(_PROOF_SECONDS)
-        self._prove()
+        self._prove(everything=everything)
         self._capture.flush()
-        if len(self._pace) > 4096:
-            self._pace = {path: pace for path, pace in self._pace.items() if max(pace.full, pace.last + _SETTLE) > now}
-        return due
+        # what came meanwhile was taken from the observer, who will not tell of it again
+        return self._now() if self._directories else self._pending.next_due(self._now())
 
-    def _ready(self, path: bytes, dirty: _Dirty, now: int, everything: bool) -> int:
-        if is_client_temporary(path.rpartition(b"/")[2]):
-            return dirty.first + _TEMPORARY_WAIT
-        if dirty.confirm:
-            return dirty.last + _SETTLE
-        if everything:
-            return now
-        pace = self._pace.get(path)
-        if pace is None:
-            return now
-        return pace.next_token() if dirty.finished else pace.last + _SETTLE
+    def _take(self, path: bytes) -> Dirty:
+        dirty = self._pending.pop(path)
+        assert dirty is not None
+        return dirty
 
-    def _entry(self, path: bytes, dirty: _Dirty) -> None:
+    def _entry(self, path: bytes, dirty: Dirty) -> None:
         database = self._database_at(path)
         if database is None:
-            self._count(path, dirty)
+            self._pending.count(path, dirty, self._now())
         if self.rules.is_ignore_file(RelPath(path)):
             self._capture.path(path, Arrival(dirty.first, dirty.last, own=True))
             self._judge_again(path.rpartition(b"/")[0])
@@ -171,20 +113,12 @@ class Reconciler:
             return
         if database is not None:
             # the shared memory is never captured, but who opens or closes it changes the others
-            self._dirty.setdefault(database if path.endswith(SHARED_MEMORY) else path, dirty)
+            self._pending.add(database if path.endswith(SHARED_MEMORY) else path, dirty)
             self._together(database, {})
             return
         halfway = Flag.UNPROVEN if dirty.writing else 0
         self._capture.path(path, Arrival(dirty.first, dirty.last, own=True), halfway)
-        self._confirm_later(path, dirty)
-
-    def _confirm_later(self, path: bytes, dirty: _Dirty) -> None:
-        if dirty.writing:
-            self._dirty.setdefault(path, _Dirty(dirty.last, dirty.last, False, confirm=True))
-
-    def _count(self, path: bytes, dirty: _Dirty) -> None:
-        if not dirty.confirm:
-            self._pace.setdefault(path, _Pace()).take(self._now(), token=dirty.finished)
+        self._pending.confirm_later(path, dirty)
 
     def _waits_for_listing(self, path: bytes) -> bool:
         """Whether a directory that could not be listed stands there: that it can be looked at says nothing new."""
@@ -222,14 +156,15 @@ class Reconciler:
         `found` is what a scan says of some of them. Events of them that are not taken yet are taken with it.
         """
         members = [path for path in (database, *(database + log for log in LOGS)) if not self._ignored(path)]
-        told: dict[bytes, _Dirty] = {}
+        told: dict[bytes, Dirty] = {}
         exact = self._observer.exact and self._observer.is_watched(database.rpartition(b"/")[0])
 
         def heard() -> set[bytes] | None:
             self._hear(barrier=self._observer.exact)
-            news = {path for path in members if path in self._dirty and not self._is_waiting(path)}
+            news = {path for path in members if path in self._pending and not self._is_waiting(path)}
             for path in news:
-                told[path] = _later(told.get(path), self._dirty.pop(path))
+                dirty = self._take(path)
+                told[path] = joined(told[path], dirty) if path in told else dirty
             return news if exact and not self.overflowed else None
 
         heard()
@@ -242,10 +177,10 @@ class Reconciler:
             arrival, flags = found.get(path, (None, 0))
             if (dirty := told.get(path)) is not None:
                 arrival = Arrival(dirty.first, dirty.last, own=True)
-                self._count(path, dirty)
+                self._pending.count(path, dirty, self._now())
             elif arrival is None and told:
                 arrival = Arrival(min(each.first for each in told.values()), max(each.last for each in told.values()))
-            if path in self._dirty or (dirty is not None and dirty.writing):
+            if path in self._pending or (dirty is not None and dirty.writing):
                 flags |= Flag.UNPROVEN
             readings[path].torn = not whole and readings[path].entry.there
             looked.append(Looked(path, live, readings[path], arrival, flags))
@@ -253,12 +188,11 @@ class Reconciler:
         if whole:
             self._whole.update(members)
         for path, dirty in told.items():
-            self._confirm_later(path, dirty)
+            self._pending.confirm_later(path, dirty)
 
     def _is_waiting(self, path: bytes) -> bool:
         """Whether a path is dirty only to be confirmed when it has been quiet."""
-        dirty = self._dirty[path]
-        return dirty.confirm and self._now() < dirty.last + _SETTLE
+        return self._pending.due(path, now := self._now(), everything=True) > now
 
     def _found_in_scan(self) -> None:
         """Capture the databases of which a scan found something new."""
@@ -266,8 +200,11 @@ class Reconciler:
         for database, members in found.items():
             self._together(database, members)
 
-    def _hear(self, *, barrier: bool) -> None:
-        """Take the events so far: what was read before them and is not known to be of one moment is flagged."""
+    def _hear(self, *, barrier: bool) -> bool:
+        """Take the events so far: what was read before them and is not known to be of one moment is flagged.
+
+        Returns whether there were any.
+        """
         if barrier:
             self._observer.barrier(_PROOF_SECONDS)
         changes = self._observer.drain()
@@ -275,14 +212,15 @@ class Reconciler:
             if path not in self._whole:
                 self._capture.mark(path, Flag.UNPROVEN)
         self.take(changes)
+        return bool(changes.entries or changes.directories or changes.overflow)
 
-    def _prove(self) -> None:
+    def _prove(self, *, everything: bool = False) -> None:
         """Rows whose path had events while they were read are flagged, and stay dirty."""
-        self._hear(barrier=False)
+        quiet, barrier = self._now(), everything or self._observer.exact
+        if not self._hear(barrier=barrier) and barrier:
+            self._capture.quiet_since = quiet
         self._whole.clear()
-        self._capture.quiet_since = self._now()
-        if self._capture.torn:
-            self.soil([path for path in self._capture.torn if path not in self._dirty])
+        self.soil([path for path in self._capture.torn if path not in self._pending], finished=False)
 
     # directories
 
@@ -348,7 +286,8 @@ class Reconciler:
             return
         elif is_client_temporary(item.path.rpartition(b"/")[2]) and live is None:
             now = self._now()
-            self._dirty.setdefault(item.path, _Dirty(now, now, True))
+            if item.path not in self._pending:
+                self._pending.add(item.path, Dirty(now, now, True))
         elif not self._capture.needs_reading(live, item.stat):
             return
         elif item.kind == Kind.FILE and (database := self._database_at(item.path)) is not None:
@@ -466,15 +405,6 @@ class Reconciler:
             self._capture.bulk = False
         self._prove()
         self._capture.flush()
-
-
-def _later(known: _Dirty | None, dirty: _Dirty) -> _Dirty:
-    """What events told of a path, with what they told before."""
-    if known is None or known.confirm:
-        return dirty
-    if dirty.confirm:
-        return known
-    return _Dirty(known.first, max(known.last, dirty.last), known.finished or dirty.finished, dirty.writing)
 
 
 def _may_be_directory(live: Live) -> bool:

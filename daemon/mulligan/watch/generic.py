@@ -155,7 +155,7 @@ class GenericObserver:
         if not event.is_directory:
             self._changes.touch(path, now, finished=kind != "modified")
         elif kind != "modified":
-            self._changes.touch(path, now, finished=True)
+            self._changes.touch(path, now, finished=True, moved=kind == "moved")
             self._changes.directories.add(path)
             if kind in ("moved", "deleted"):
                 self._drop(path)

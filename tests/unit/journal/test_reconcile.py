@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -341,6 +342,46 @@ def test_W7_what_changed_while_it_was_read_is_flagged_and_looked_at_again(journa
         journal.reconciler.run(everything=True)
     assert journal.store.catalogue().flagged(1, Cut(journal.capture.last_seq)) == []
     assert journal.reconciler.backlog == 0
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_W7_what_is_to_be_confirmed_is_due_without_another_event(
+    journal: Journal, blind: Blind, monkeypatch: pytest.MonkeyPatch, torn: bool
+) -> None:
+    journal.baseline()
+    hand = Hand(journal.store.clock.now())
+    monkeypatch.setattr(journal.reconciler, "_now", hand)
+    put(journal.root, b"f", b"half\n")
+    if torn:
+        real = journal.capture.read
+        monkeypatch.setattr(journal.capture, "read", lambda path: replace(real(path), torn=True))
+    blind.changes.touch(b"f", hand(), finished=torn)
+    start = hand.now
+    journal.reconciler.take(blind.drain())
+    due = look(journal)
+    assert journal.live(b"f").flags & (Flag.TORN if torn else Flag.UNPROVEN)
+    assert due is not None and start < due < start + SECOND // 2
+    if torn:
+        monkeypatch.setattr(journal.capture, "read", real)
+    hand.now = due
+    assert look(journal) is None
+    assert not journal.live(b"f").flags & (Flag.TORN | Flag.UNPROVEN)
+
+
+def test_what_a_barrier_took_meanwhile_is_due(journal: Journal, blind: Blind) -> None:
+    journal.baseline()
+    put(journal.root, b"f", b"one\n")
+    put(journal.root, b"g", b"one\n")
+    (journal.root / "d").mkdir()
+    blind.changes.touch(b"f", journal.store.clock.now(), finished=True)
+    blind.queued.touch(b"g", journal.store.clock.now(), finished=True)
+    blind.queued.directories.add(b"d")
+    journal.reconciler.take(blind.drain())
+    due = look(journal)
+    assert [row.path for row in journal.rows] == [b"f"]
+    assert due is not None and due <= journal.store.clock.now()
+    assert look(journal) is None
+    assert journal.read(b"g") == b"one\n"
 
 
 class Hand:
