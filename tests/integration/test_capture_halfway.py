@@ -86,10 +86,10 @@ def test_W7_a_version_that_mixes_generations_is_flagged(
 
 SQLITE = """
 import os, random, sqlite3, sys, time
-path, go, accounts, pages, pause = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
+path, go, mode, accounts, pages, pause = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6])
 db = sqlite3.connect(path, isolation_level=None)
 db.execute("pragma synchronous = off")
-db.execute("pragma journal_mode = wal")
+db.execute(f"pragma journal_mode = {mode}")
 db.execute(f"pragma wal_autocheckpoint = {pages}")
 db.execute("begin")
 db.execute("create table account (n integer primary key, amount int, pad text)")
@@ -110,16 +110,19 @@ db.close()
 """
 
 
-@pytest.mark.parametrize(("accounts", "pages", "pause"), [(400, 8, 0.0005), (20, 1000, 0.01)])
-def test_W7_an_sqlite_database_in_wal_mode_is_whole_or_flagged(
-    daemon: DaemonFixture, project: Path, accounts: int, pages: int, pause: float
+@pytest.mark.parametrize(
+    ("mode", "accounts", "pages", "pause"),
+    [("wal", 400, 8, 0.0005), ("wal", 20, 1000, 0.01), ("delete", 20, 0, 0.005), ("truncate", 20, 0, 0.005)],
+)
+def test_W7_an_sqlite_database_that_is_written_is_whole_or_flagged(
+    daemon: DaemonFixture, project: Path, mode: str, accounts: int, pages: int, pause: float
 ) -> None:
     put(project, b"readme", b"a database\n")
     daemon.add(project)
     go = daemon.directory / "go"
     go.touch()
-    words = [sys.executable, "-c", SQLITE, str(project / "app.db"), str(go), str(accounts), str(pages), str(pause)]
-    writer = subprocess.Popen(words, stdout=subprocess.PIPE)
+    words = [str(project / "app.db"), str(go), mode, str(accounts), str(pages), str(pause)]
+    writer = subprocess.Popen([sys.executable, "-c", SQLITE, *words], stdout=subprocess.PIPE)
     assert writer.stdout is not None
     try:
         assert writer.stdout.readline()
