@@ -94,6 +94,7 @@ class Capture:
         self._under_way: list[tuple[Future[Receipt], list[Row]]] = []
         self._linked: dict[tuple[int, int], Arrival] = {}
         self._root_fd = -1
+        self._held = False
         self.quiet_since = 0
         self.bulk = False
         self.torn: set[bytes] = set()
@@ -199,8 +200,13 @@ class Capture:
                 moment = max(moment, self._times(each.live, each.reading, each.arrival)[1])
             elif each.live is not None:
                 moment = max(moment, each.live.at)
-        for each in readings:
-            self.judge(each, moment)
+        self._held = True  # in one batch: a crash does not part them either
+        try:
+            for each in readings:
+                self.judge(each, moment)
+        finally:
+            self._held = False
+        self._relieve()
 
     def judge(self, found: Looked, moment: int = 0) -> None:
         """Make a row of a reading, if it says something new; it became true at `moment` at the earliest."""
@@ -249,6 +255,12 @@ class Capture:
         self._row_index[row.path] = len(self._rows)
         self._rows.append(row)
         self._stats.append(stat)
+        self._relieve()
+
+    def _relieve(self) -> None:
+        """Submit what is queued, if it is enough."""
+        if self._held:
+            return
         if len(self._rows) >= (_BULK_ROWS if self.bulk else _ROWS_LIMIT) or self._bytes >= _BYTES_LIMIT:
             self._submit()
             while len(self._under_way) > _BATCHES_AHEAD:

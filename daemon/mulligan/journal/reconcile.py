@@ -48,6 +48,8 @@ class Reconciler:
         self._found: dict[bytes, dict[bytes, tuple[Arrival | None, int]]] = {}
         # what was read of one moment, so that no later event casts doubt on it
         self._whole: set[bytes] = set()
+        # whether events were taken since the last proof: what they tell of is looked at later
+        self._news = False
         # directories that could not be listed; each is unknown until it has been
         self._unlisted: set[bytes] = set()
         self.unwatched = 0
@@ -200,11 +202,8 @@ class Reconciler:
         for database, members in found.items():
             self._together(database, members)
 
-    def _hear(self, *, barrier: bool) -> bool:
-        """Take the events so far: what was read before them and is not known to be of one moment is flagged.
-
-        Returns whether there were any.
-        """
+    def _hear(self, *, barrier: bool) -> None:
+        """Take the events so far: what was read before them and is not known to be of one moment is flagged."""
         if barrier:
             self._observer.barrier(_PROOF_SECONDS)
         changes = self._observer.drain()
@@ -212,13 +211,15 @@ class Reconciler:
             if path not in self._whole:
                 self._capture.mark(path, Flag.UNPROVEN)
         self.take(changes)
-        return bool(changes.entries or changes.directories or changes.overflow)
+        self._news = self._news or bool(changes.entries or changes.directories or changes.overflow)
 
     def _prove(self, *, everything: bool = False) -> None:
         """Rows whose path had events while they were read are flagged, and stay dirty."""
         quiet, barrier = self._now(), everything or self._observer.exact
-        if not self._hear(barrier=barrier) and barrier:
+        self._hear(barrier=barrier)
+        if barrier and not self._news:
             self._capture.quiet_since = quiet
+        self._news = False
         self._whole.clear()
         self.soil([path for path in self._capture.torn if path not in self._pending], finished=False)
 

@@ -237,11 +237,17 @@ def test_a_directory_arrived_with_its_event_and_not_when_that_was_taken(journal:
     assert journal.live(b"d/sub/f").at == journal.live(b"d/sub").at == arrival
 
 
+@pytest.mark.parametrize("database", [False, True])
 @pytest.mark.parametrize("exact", [True, False])
-def test_what_waited_to_be_heard_is_no_old_thing_that_was_moved_in(journal: Journal, blind: Blind, exact: bool) -> None:
+def test_what_waited_to_be_heard_is_no_old_thing_that_was_moved_in(
+    journal: Journal, blind: Blind, exact: bool, database: bool
+) -> None:
     """A reader of events who is late: somebody looked between a change and the arrival of its event."""
     blind.exact = exact
     journal.baseline()
+    if database:  # it is heard for while it is read
+        put(journal.root, b"x.db-wal", b"log")
+        journal.reconciler.soil([b"x.db-wal"])
     put(journal.root, b"d/f", b"one\n")  # within the grain of the clock its change time is before the look
     later(journal)
     blind.queued.touch(b"d", journal.store.clock.now(), finished=True)

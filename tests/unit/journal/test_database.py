@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.clock import FOREVER, MILLISECOND
+from mulligan.journal import capture
 from mulligan.journal.database import database_of
 from mulligan.journal.reading import Reading
 from mulligan.model import Cut, Flag, Kind
@@ -214,6 +215,17 @@ def test_W7_no_moment_lies_between_a_database_and_its_log(journal: Journal, blin
         if any(entry.there for entry in two):
             one, other = (journal.store.contents.read(entry.hash).split()[-1] for entry in two)
             assert one == other, moment
+
+
+def test_W7_a_database_and_its_log_are_one_batch(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    generation(journal, 1)
+    journal.baseline()
+    generation(journal, 2)
+    monkeypatch.setattr(capture, "_ROWS_LIMIT", 1)
+    batch = journal.store.catalogue().meta("batch")
+    look(journal, "log")
+    assert stored(journal) == (b"2", b"2")
+    assert journal.store.catalogue().meta("batch") == batch + 1
 
 
 def test_W7_without_events_only_an_old_change_is_proof(journal: Journal, blind: Blind) -> None:
