@@ -18,6 +18,8 @@ LOGS = (b"-wal", b"-journal")
 SHARED_MEMORY = b"-shm"
 #: Only what moved is read again, so an attempt after the first costs a log of some kilobytes most times.
 _ATTEMPTS = 6
+#: Bytes that may be read again: a large database that is written all the time is flagged sooner.
+_AGAIN = 32 << 20
 
 
 def database_of(path: bytes) -> bytes | None:
@@ -37,9 +39,11 @@ def read_together(
 
     A file that its `Live` proves unchanged is not read; None reads it. `heard` gives the paths that events told of
     since it was called last, before any of them was read; None if events cannot tell, and then only a change time
-    that is old enough proves that nobody wrote. The attempts are bounded: who writes without a pause is not waited for.
+    that is old enough proves that nobody wrote. Attempts and bytes are bounded: who writes without a pause is not
+    waited for.
     """
     readings = {path: capture.known(path, live) or capture.read(path) for path, live in known}
+    again = 0
     for _ in range(_ATTEMPTS):
         events = heard()
         moved = [
@@ -49,6 +53,9 @@ def read_together(
         ]
         if not moved:
             return readings, True
+        again += sum(readings[path].entry.size for path in moved)
+        if again > _AGAIN:
+            break
         for path in moved:
             readings[path] = capture.read(path)
     return readings, False

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.clock import FOREVER, MILLISECOND
-from mulligan.journal import capture
+from mulligan.journal import capture, database
 from mulligan.journal.database import database_of
 from mulligan.journal.reading import Reading
 from mulligan.model import Cut, Flag, Kind
@@ -213,6 +213,27 @@ def test_W7_no_moment_lies_between_a_database_and_its_log(journal: Journal, blin
         if any(entry.there for entry in two):
             one, other = (journal.store.contents.read(entry.hash).split()[-1] for entry in two)
             assert one == other, moment
+
+
+@pytest.mark.parametrize(("limit", "most"), [(0, 2), (40, 4), (1 << 20, 16)])
+def test_W7_a_large_database_is_not_read_again_and_again(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
+) -> None:
+    generation(journal, 100)
+    journal.baseline()
+    number, reads = iter(range(101, 999)), []
+
+    def write() -> None:
+        reads.append(1)
+        generation(journal, next(number))
+
+    monkeypatch.setattr(database, "_AGAIN", limit)
+    for path in (DB, WAL):
+        while_reading(journal, monkeypatch, path, write)
+    generation(journal, 100)
+    look(journal, "log")
+    assert most // 2 <= len(reads) <= most
+    assert incomplete(journal, Cut(journal.capture.last_seq)) == {DB, WAL}
 
 
 def test_W7_a_database_and_its_log_are_one_batch(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
