@@ -26,7 +26,7 @@ from mulligan.restore.plan import Change, Outcome, Plan, Step, ancestors, make_p
 from mulligan.restore.recovery import recover
 from mulligan.restore.stage import Job, Staged
 from mulligan.restore.stage_child import stage_in_children
-from mulligan.store.catalogue import Live
+from mulligan.store.catalogue import UNSEEN, Live
 from mulligan.store.records import AnyFact, CurrentFact, OperationFact, RowsFact
 
 _DONE, _ROLLED_BACK = "done", "rolled_back"
@@ -65,6 +65,8 @@ class Restorer:
             missing = target.kind == Kind.DIR and live.kind != Kind.DIR
             if path in chosen or (path in needed and missing):
                 known = catalogue.live(project.id, path)
+                if target.kind == Kind.ABSENT and self._was_unknown(path, position.cut):
+                    target = UNSEEN
                 changes.append(Change(path, target, live, self._proof(known)))
         plan = make_plan(changes, force=force)
         return msgspec.structs.replace(plan, kept=plan.kept + foreign)
@@ -72,6 +74,14 @@ class Restorer:
     def _proof(self, live: Live | None) -> Stat | None:
         """The stat that proves a path to be as recorded, if the journal has one that can."""
         return live.stat if live is not None and settled(live.stat, self._store.clock.correction) else None
+
+    def _was_unknown(self, path: bytes, cut: Cut) -> bool:
+        """Whether what has no entry in a cut lay in a directory that was unknown then: nobody saw it absent."""
+        for above in ancestors(path):
+            entry = self._store.catalogue().entry_at(self._worker.project_id, above, cut)
+            if entry.kind != Kind.ABSENT:
+                return entry.kind == Kind.UNKNOWN
+        return False
 
     def _is_foreign(self, path: bytes) -> bool:
         """Whether a path has become another project's: that one has a way back of its own."""
