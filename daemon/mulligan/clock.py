@@ -48,18 +48,32 @@ class Clock:
     def now(self) -> int:
         """The journal time in nanoseconds; later than every time this clock gave before."""
         with self._lock:
-            wall, boot = self._wall(), self._boot()
-            expected = self._wall0 + (boot - self._boot0)
-            if wall < expected - 100 * MILLISECOND:
-                self.correction += expected - wall
-            self._wall0, self._boot0 = wall, boot
-            time_ns = wall + self.correction
-            if time_ns <= self._latest:
-                if self._latest - time_ns > 100 * MILLISECOND:
-                    self.correction += self._latest - time_ns
-                time_ns = self._latest + 1
-            self._latest = time_ns
-            return time_ns
+            self._advance()
+            return self._latest
+
+    def look(self) -> int:
+        """The journal time of a look at a file, in the base of `from_wall`: what is later has a later change time.
+
+        `now()` is ahead of that by up to 100 ms while it waits for a wall clock that was set back by less.
+        """
+        with self._lock:
+            wall = self._advance()
+            return min(self._latest, wall + self.correction)
+
+    def _advance(self) -> int:
+        """Move on to a later time than every one before; returns what the wall clock says. The lock is held."""
+        wall, boot = self._wall(), self._boot()
+        expected = self._wall0 + (boot - self._boot0)
+        if wall < expected - 100 * MILLISECOND:
+            self.correction += expected - wall
+        self._wall0, self._boot0 = wall, boot
+        time_ns = wall + self.correction
+        if time_ns <= self._latest:
+            if self._latest - time_ns > 100 * MILLISECOND:
+                self.correction += self._latest - time_ns
+            time_ns = self._latest + 1
+        self._latest = time_ns
+        return wall
 
     def from_wall(self, wall_ns: int) -> int:
         """The journal time of a moment that somebody else read off the wall clock (a ctime, a transcript line)."""

@@ -47,6 +47,7 @@ class Flag(enum.IntFlag):
     FROM_UNKNOWN = 4  # the path's first row, and what was there before is not known (baseline, un-ignored)
     AWAY = 8  # found by the comparison after a gap
     SCANNED = 16  # found by a scan, not by an event
+    NAMED = 32  # in scope because an agent's tool named the path, although it is ignored
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -85,59 +85,77 @@ def test_W7_a_version_that_mixes_generations_is_flagged(
 
 
 SQLITE = """
-import sqlite3, sys, time, os
-path = sys.argv[1]
+import os, random, sqlite3, sys, time
+path, go, mode, accounts, pages, pause = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6])
 db = sqlite3.connect(path, isolation_level=None)
-db.execute("pragma journal_mode = wal")
-db.execute("pragma wal_autocheckpoint = 8")
-db.execute("create table if not exists t (n integer primary key, half int, pad text)")
+db.execute("pragma synchronous = off")
+db.execute(f"pragma journal_mode = {mode}")
+db.execute(f"pragma wal_autocheckpoint = {pages}")
+db.execute("begin")
+db.execute("create table account (n integer primary key, amount int, pad text)")
+db.executemany("insert into account values (?, 100, ?)", [(n, "x" * 3000) for n in range(accounts)])
+db.execute("create table transfers (count int)")
+db.execute("insert into transfers values (0)")
+db.execute("commit")
 print("ready", flush=True)
-n = 0
-while os.path.exists(sys.argv[2]):
-    n += 1
+while os.path.exists(go):
+    giver, taker = random.sample(range(accounts), 2)
     db.execute("begin")
-    for half in (0, 1):
-        db.execute("insert into t (half, pad) values (?, ?)", (half, "x" * 500))
+    db.execute("update account set amount = amount - 1 where n = ?", (giver,))
+    db.execute("update account set amount = amount + 1 where n = ?", (taker,))
+    db.execute("update transfers set count = count + 1")
     db.execute("commit")
-    time.sleep(0.001)
+    time.sleep(pause)
 db.close()
 """
 
 
-def test_W7_an_sqlite_database_in_wal_mode_is_whole_or_flagged(daemon: DaemonFixture, project: Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "accounts", "pages", "pause"),
+    [("wal", 400, 8, 0.0005), ("wal", 20, 1000, 0.01), ("delete", 20, 0, 0.005), ("truncate", 20, 0, 0.005)],
+)
+def test_W7_an_sqlite_database_that_is_written_is_whole_or_flagged(
+    daemon: DaemonFixture, project: Path, mode: str, accounts: int, pages: int, pause: float
+) -> None:
     put(project, b"readme", b"a database\n")
     daemon.add(project)
     go = daemon.directory / "go"
     go.touch()
-    writer = subprocess.Popen([sys.executable, "-c", SQLITE, str(project / "app.db"), str(go)], stdout=subprocess.PIPE)
+    words = [str(project / "app.db"), str(go), mode, str(accounts), str(pages), str(pause)]
+    writer = subprocess.Popen([sys.executable, "-c", SQLITE, *words], stdout=subprocess.PIPE)
     assert writer.stdout is not None
     try:
         assert writer.stdout.readline()
-        made = [take(daemon, project) for _ in range(20)]
+        made = [take(daemon, project) for _ in range(30)]
     finally:
         go.unlink()
         writer.wait(20)
         writer.stdout.close()
     last = daemon.until(lambda: (item := take(daemon, project))["complete"] and item, 20, "the flag does not clear")
-    whole = 0
+    counts = []
     for item in [*made, last]:
         restore(daemon, project, item["id"])
         if item["complete"]:
-            whole += 1
-            assert _rows_of_halves(project / "app.db") is not None, item["ordinal"]
-    assert whole >= 1
+            counts.append(_transfers(project / "app.db", accounts))
+        else:
+            assert b"app.db" in {raw(path) for path in item["incomplete_paths"]}
+    print(f"whole: {len(counts)} of {len(made) + 1}")
+    assert counts == sorted(counts) and counts[-1] > 0
     assert not any(path.endswith(b"-shm") for path in files_of(daemon, project, last["id"]))
 
 
-def _rows_of_halves(path: Path) -> int | None:
-    """How many rows the database holds, None if it is not in one piece."""
-    code = (
-        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]);"
-        "print(*db.execute('pragma integrity_check').fetchone(),"
-        "*db.execute('select count(*), sum(half) from t').fetchone())"
-    )
-    said = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
-    if said.returncode or not said.stdout.startswith("ok "):
-        return None
-    count, half = (int(word) for word in said.stdout.split()[1:])
-    return count if count == 2 * half else None
+TRANSFERS = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+print(*db.execute("pragma integrity_check").fetchone(), *db.execute("select sum(amount) from account").fetchone())
+print(*db.execute("select count from transfers").fetchone())
+"""
+
+
+def _transfers(path: Path, accounts: int) -> int:
+    """How many transfers the database has seen; it must be in one piece, and none of them half done."""
+    said = subprocess.run([sys.executable, "-c", TRANSFERS, str(path)], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    state, count = said.stdout.splitlines()
+    assert state == f"ok {100 * accounts}"
+    return int(count)

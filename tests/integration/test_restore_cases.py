@@ -248,21 +248,29 @@ def test_R19_paths_outside_of_the_project_are_rejected(daemon: DaemonFixture, pr
 # R20: what was unknown then is kept
 
 
-def test_R20_from_before_a_directory_was_included_again(daemon: DaemonFixture, project: Path) -> None:
+@pytest.mark.parametrize("seen_between", [False, True])
+def test_R20_from_before_a_directory_was_included_again(
+    daemon: DaemonFixture, project: Path, seen_between: bool
+) -> None:
     put(project, b".gitignore", b"data/\n")
     put(project, b"data/old", b"old\n")
     put(project, b"code", b"code\n")
     daemon.add(project)
     made = take(daemon, project)
     put(project, b".gitignore", b"# nothing\n")
+    if seen_between:
+        assert_stored(daemon, project)
     put(project, b"data/new", b"new\n")
+    put(project, b"data/sub/new", b"new\n")
     put(project, b"data/old", b"changed\n")
     assert_stored(daemon, project)
     done = restore(daemon, project, made["id"])
     assert (project / ".gitignore").read_bytes() == b"data/\n"
     assert (project / "data/old").read_bytes() == b"changed\n"
     assert (project / "data/new").read_bytes() == b"new\n"
-    assert {"data", "data/old", "data/new"} >= set(done["plan"]["kept"]) >= {"data/old", "data/new"}
+    assert (project / "data/sub/new").exists()
+    kept = {"data/old", "data/new", "data/sub", "data/sub/new"}
+    assert kept | {"data"} >= set(done["plan"]["kept"]) >= kept
     assert done["plan"]["delete"] == []
 
 
@@ -281,7 +289,8 @@ def test_R20_included_again_while_the_daemon_was_away(daemon: DaemonFixture, pro
     assert done["plan"]["delete"] == []
 
 
-def test_R20_over_what_could_not_be_read(daemon: DaemonFixture, project: Path) -> None:
+@pytest.mark.parametrize("seen_between", [False, True])
+def test_R20_over_what_could_not_be_read(daemon: DaemonFixture, project: Path, seen_between: bool) -> None:
     put(project, b"locked/inner/secret", b"secret\n")
     put(project, b"unreadable", b"bytes\n", 0)
     put(project, b"code", b"code\n")
@@ -291,6 +300,8 @@ def test_R20_over_what_could_not_be_read(daemon: DaemonFixture, project: Path) -
     assert not made["complete"]
     os.chmod(project / "locked", 0o755)
     os.chmod(project / "unreadable", 0o644)
+    if seen_between:
+        assert_stored(daemon, project)
     put(project, b"locked/inner/more", b"more\n")
     put(project, b"code", b"changed\n")
     assert assert_stored(daemon, project)["complete"]

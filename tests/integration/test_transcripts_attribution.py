@@ -209,6 +209,42 @@ def test_an_ignored_file_that_a_tool_names_is_captured(daemon: DaemonFixture, wa
     assert (watched / "out/other").read_bytes() == b"derived\n"
 
 
+@pytest.mark.parametrize("kill", [False, True], ids=["clean", "kill9"])
+def test_an_ignored_file_that_a_tool_named_is_captured_after_a_restart(
+    daemon: DaemonFixture, watched: Path, kill: bool
+) -> None:
+    put(watched, b".gitignore", b"*.secret\nout/\n")
+    for name in (b"out/other", b"out/deep/named", b"key.secret"):
+        put(watched, name, b"one\n")
+    daemon.call("checkpoint.create", project=watched)  # the rules are known
+    agent = Agent(daemon.claude_dir, watched)
+    agent.prompt("write what is ignored")
+    for name in ("out/deep/named", "key.secret", "later.secret"):
+        agent.open("Edit", file_path=str(watched / name))
+    settled(daemon, watched, agent)
+    made = daemon.call("checkpoint.create", project=watched)["checkpoint"]
+    named = {b"out/deep/named", b"key.secret"}
+    assert set(tree_of(daemon, watched, made["id"])) == named | {b"old", b".gitignore", b"out", b"out/deep"}
+    daemon.call("checkpoint.restore", project=watched, id=made["id"], confirmed=True)
+    (watched / "key.secret").unlink()
+    daemon.until(lambda: rows(daemon, b"key.secret")[-1][1] == 0)
+    daemon.restart(kill=kill)
+    for name in (*named, b"later.secret", b"out/new", b"new.secret"):
+        put(watched, name, b"two\n")
+    after = daemon.call("checkpoint.create", project=watched)["checkpoint"]
+    tree = tree_of(daemon, watched, after["id"])
+    assert set(tree) == named | {b"later.secret", b"old", b".gitignore", b"out", b"out/deep"}
+    assert tree[b"key.secret"] == tree[b"later.secret"] == snapshot(watched)[b"key.secret"]
+    assert all(row[5] == "" for row in rows(daemon, b"later.secret") if row[1] == 0), "it was not there: no change"
+    daemon.call("checkpoint.restore", project=watched, id=made["id"], confirmed=True)
+    assert (watched / "out/deep/named").read_bytes() == (watched / "key.secret").read_bytes() == b"one\n"
+    assert not (watched / "later.secret").exists()
+    daemon.restart(kill=kill)
+    put(watched, b"key.secret", b"three\n")
+    last = daemon.call("checkpoint.create", project=watched)["checkpoint"]
+    assert b"key.secret" in tree_of(daemon, watched, last["id"]), "rows of a restore say it as well"
+
+
 def test_R20_an_ignored_file_that_was_there_before_is_not_deleted_by_going_back(
     daemon: DaemonFixture, watched: Path
 ) -> None:

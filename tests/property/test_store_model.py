@@ -120,7 +120,8 @@ class StoreLife(RuleBasedStateMachine):
         for path, entry, later, since, unknown in found:
             at = max(latest.get(path, 0), journal.last_at(path)) + later
             latest[path] = at
-            rows.append(Row(path, entry, max(1, at - since), at, Flag.FROM_UNKNOWN if unknown else 0))
+            doubts = since & (Flag.TORN | Flag.UNPROVEN)
+            rows.append(Row(path, entry, max(1, at - since), at, doubts | (Flag.FROM_UNKNOWN if unknown else 0)))
         return rows
 
     def _numbered(self, journal: Journal, rows: list[Row], first: int) -> None:
@@ -170,6 +171,8 @@ class StoreLife(RuleBasedStateMachine):
         assert catalogue.digest(catalogue.project(project), cut) == journal.digest(cut)
         late = {row.path for row in journal.rows if row.since <= moment < row.at and row.seq <= seq}
         assert set(catalogue.changed_late(project, moment, seq)) == late
+        doubtful = [(path, row.flags) for path, row in journal.tree(cut).items() if row.flags & 3]
+        assert sorted(catalogue.flagged(project, cut)) == sorted(doubtful)
 
     @precondition(lambda self: self.some)
     @rule(project=st.sampled_from(PROJECTS), seqs=st.tuples(numbers, numbers), times=st.tuples(moments, moments))

@@ -26,9 +26,12 @@ class Blind:
 
     root_gone = False
     limit_reached = ""
+    exact = True
 
     def __init__(self) -> None:
         self.changes = Changes()
+        #: What only a barrier brings to light.
+        self.queued = Changes()
         self.directories: set[bytes] = set()
 
     @property
@@ -49,6 +52,9 @@ class Blind:
         self.directories = {each for each in self.directories if not (each + b"/").startswith(directory + b"/")}
 
     def barrier(self, timeout_seconds: float) -> bool:
+        self.changes.entries |= self.queued.entries
+        self.changes.directories |= self.queued.directories
+        self.queued = Changes()
         return True
 
     def drain(self) -> Changes:

@@ -83,6 +83,19 @@ def test_a_correction_by_a_time_server_of_some_milliseconds_is_none_of_ours() ->
     assert clock.correction == 0
 
 
+@pytest.mark.parametrize("back", [50 * MILLISECOND, 99 * MILLISECOND, 2 * HOUR])
+def test_V5_a_look_is_in_the_time_base_of_change_times(back: int) -> None:
+    times = Times()
+    clock = times.clock()
+    clock.now()
+    times.wall -= back
+    changed = times.wall
+    times.passes(5 * MILLISECOND)
+    for _ in range(3):
+        assert clock.look() - clock.from_wall(changed) == 5 * MILLISECOND
+        clock.now()
+
+
 def test_V5_a_suspend_counts_as_time() -> None:
     times = Times()
     clock = times.clock()

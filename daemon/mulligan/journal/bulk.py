@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mulligan.journal.capture import Capture
+from mulligan.journal.capture import Capture, Looked
 from mulligan.journal.reading import Reading
 from mulligan.journal.reading_child import Item
 from mulligan.journal.reading_pool import ReadingPool
@@ -55,4 +55,5 @@ class BulkReading:
         placed = [
             Placed(one.hash, one.size, one.encoding, one.segment, one.offset, one.stored) for one in item.contents
         ]
-        self._capture.judge(path, live, Reading(item.entry, item.stat, torn=item.torn, placed=placed), None, flags)
+        reading = Reading(item.entry, item.stat, torn=item.torn, placed=placed)
+        self._capture.judge(Looked(path, live, reading, None, flags))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ import msgspec
 from mulligan import clock
 from mulligan.descent import open_root, parent_of
 from mulligan.errors import MulliganError
-from mulligan.journal.reading import Reading, read_descriptor, read_entry, stat_of, unchanged
+from mulligan.journal.reading import GRAIN, Reading, read_descriptor, read_entry, same_stat, settled, stat_of, unchanged
 from mulligan.journal.reading_child import Setup
 from mulligan.model import ABSENT, Entry, Flag, Kind, Row, Stat
 from mulligan.store import encoding
@@ -38,18 +38,32 @@ _BATCHES_AHEAD = 2
 #: Bytes of latest versions that are kept in memory.
 _RECENT_LIMIT = 4 << 20
 _OLDER = 4
+_DOUBTS = Flag.TORN | Flag.UNPROVEN
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """When the events of a path arrived: the first since its last capture, and the last (journal time).
 
-    `own`: they told of the path itself, not of a directory above it.
+    `own`: they told of the path itself, not of a directory above it. `moved`: that directory came from elsewhere, and
+    with it what was in it, whenever that was made.
     """
 
     first: int
     last: int
     own: bool = False
+    moved: bool = False
+
+
+@dataclass(slots=True)
+class Looked:
+    """A reading and what is to be judged with it: what the journal said of the path, and what told of it."""
+
+    path: bytes
+    live: Live | None
+    reading: Reading
+    arrival: Arrival | None
+    flags: int = 0
 
 
 @dataclass(slots=True)
@@ -62,8 +76,8 @@ class Limits:
 class Capture:
     """Turns paths into rows of one project.
 
-    `bulk` is true while a scan runs: its batches let others pass. `quiet_since` is the last moment at which no event
-    was waiting: an entry whose change time is older was moved in.
+    `bulk` is true while a scan runs: its batches let others pass. `quiet_since` is the last moment at which a barrier
+    found no event waiting: an entry whose change time is older was moved in.
     """
 
     def __init__(self, store: Store, project: int, root: bytes, limits: Limits) -> None:
@@ -81,9 +95,12 @@ class Capture:
         self._under_way: list[tuple[Future[Receipt], list[Row], dict[bytes, int]]] = []
         self._linked: dict[tuple[int, int], Arrival] = {}
         self._root_fd = -1
+        self._held = False
         self.quiet_since = 0
         self.bulk = False
         self.torn: set[bytes] = set()
+        #: Paths that are in scope because a tool named them; each of their rows says so, and a restart reads it there.
+        self.named: set[bytes] = set()
         self.last_seq = 0
         self.captured = 0
         self.on_rows: Callable[[list[Row]], None] = lambda _rows: None
@@ -107,31 +124,55 @@ class Capture:
     def child_setup(self) -> Setup:
         """What a reading child has to know."""
         store = self._store
+        store.clock.look()  # a wall clock that was set back since is noticed
         return Setup(self.root, store.pool, store.catalogue_path, self._limits.max_file_bytes, store.clock.correction)
 
     def is_unchanged(self, live: Live) -> bool:
         """Whether lstat proves that a path is what the journal says."""
         try:
             with parent_of(self._root_fd, live.path) as (fd, name):
-                return unchanged(live.stat, stat_of(os.lstat(name, dir_fd=fd), 0))
+                return self.proves(live, stat_of(os.lstat(name, dir_fd=fd), 0))
         except OSError:
             return False
+
+    def proves(self, live: Live, stat: Stat) -> bool:
+        """Whether a stat proves that an entry is the one that the journal has."""
+        return unchanged(live.stat, stat, self._store.clock.correction)
+
+    def needs_reading(self, live: Live | None, stat: Stat) -> bool:
+        """Whether a scan has to read an entry, or its stat proves that it is what the journal says."""
+        return live is None or not live.entry.there or bool(live.flags & _DOUBTS) or not self.proves(live, stat)
 
     def is_directory(self, path: bytes) -> bool:
         """Whether a directory stands at a path now."""
+        return stat.S_ISDIR(self._mode(path))
+
+    def is_file(self, path: bytes) -> bool:
+        """Whether a regular file stands at a path now."""
+        return stat.S_ISREG(self._mode(path))
+
+    def _mode(self, path: bytes) -> int:
         try:
             with parent_of(self._root_fd, path) as (fd, name):
-                return stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
+                return os.lstat(name, dir_fd=fd).st_mode
         except OSError:
-            return False
+            return 0
+
+    def live(self, path: bytes) -> Live | None:
+        """What the journal says of a path, with what is queued."""
+        if self._is_pending(path):
+            self.flush()  # its last row must be known before the next is judged
+        return self._store.catalogue().live(self.project, path)
+
+    def read(self, path: bytes) -> Reading:
+        """Read what stands at a path; what it needs of a large file is queued."""
+        return read_entry(self._root_fd, path, self._store.clock.look, self._limits.max_file_bytes, self._store_block)
 
     def path(self, path: bytes, arrival: Arrival | None, flags: int = 0) -> Entry:
         """Look at one path; `arrival` is None if a scan found it. Returns what stands there."""
-        if self._is_pending(path):
-            self.flush()  # its last row must be known before the next is judged
-        live = self._store.catalogue().live(self.project, path)
-        reading = read_entry(self._root_fd, path, self._store.clock.now, self._limits.max_file_bytes, self._store_block)
-        self.judge(path, live, reading, arrival, flags)
+        live = self.live(path)
+        reading = self.read(path)
+        self.judge(Looked(path, live, reading, arrival, flags))
         return reading.entry
 
     def directory(self, path: bytes, live: Live | None, found: Stat, arrival: Arrival | None, flags: int = 0) -> None:
@@ -139,7 +180,8 @@ class Capture:
         if self._is_pending(path):
             self.path(path, arrival, flags)
             return
-        self.judge(path, live, Reading(Entry(Kind.DIR, stat.S_IMODE(found.mode)), found), arrival, flags)
+        reading = Reading(Entry(Kind.DIR, stat.S_IMODE(found.mode)), found)
+        self.judge(Looked(path, live, reading, arrival, flags))
 
     def settle_below(self, directory: bytes) -> None:
         """Have the rows of everything below a directory in the catalogue."""
@@ -156,29 +198,70 @@ class Capture:
         for _, _, paths in self._under_way:
             yield paths
 
-    def judge(self, path: bytes, live: Live | None, reading: Reading, arrival: Arrival | None, flags: int = 0) -> None:
-        """Make a row of a reading, if it says something new."""
+    def known(self, path: bytes, live: Live | None) -> Reading | None:
+        """What a path is, if its stat proves it without a reading and nothing is left to be confirmed."""
+        if live is None or not live.entry.there or live.flags & _DOUBTS or not self.is_unchanged(live):
+            return None
+        return Reading(live.entry, live.stat)
+
+    def stands(self, path: bytes, reading: Reading, *, told: bool) -> bool:
+        """Whether what was read stood there from then on until now; `told`: events would have told of a write.
+
+        Without them a write within the clock's grain of the one before would not show.
+        """
+        try:
+            with parent_of(self._root_fd, path) as (fd, name):
+                found = stat_of(os.lstat(name, dir_fd=fd), 0)
+        except OSError:
+            return not reading.stat.ino
+        return same_stat(reading.stat, found) and (told or settled(reading.stat, self._store.clock.correction))
+
+    def together(self, readings: Sequence[Looked]) -> None:
+        """Judge readings that were true at one moment: all their rows bear it, so no cut falls between them."""
+        moment = 0
+        for each in readings:
+            if _is_news(each.live, each.reading, each.flags):
+                moment = max(moment, self._times(each.live, each.reading, each.arrival)[1])
+            elif each.live is not None:
+                moment = max(moment, each.live.at)
+        self._held = True  # in one batch: a crash does not part them either
+        try:
+            for each in readings:
+                self.judge(each, moment)
+        finally:
+            self._held = False
+        self._relieve()
+
+    def judge(self, found: Looked, moment: int = 0) -> None:
+        """Make a row of a reading, if it says something new; it became true at `moment` at the earliest."""
+        path, live, reading, arrival, flags = found.path, found.live, found.reading, found.arrival, found.flags
         entry = reading.entry
         if reading.torn:
             flags |= Flag.TORN
             self.torn.add(path)
         else:
             self.torn.discard(path)
-        if live is None and entry.kind == Kind.ABSENT:
-            return  # came and went unseen
-        if live is not None and live.entry == entry and not (live.flags & 3) and not reading.torn:
-            if entry.there and not unchanged(live.stat, reading.stat):
+        if not _is_news(live, reading, flags):
+            if live is not None and entry.there and not live.flags & _DOUBTS and not self.proves(live, reading.stat):
                 self._touched.append((path, reading.stat))
             return
-        if live is not None and live.entry == entry and (live.flags & 3) == (flags & 3):
-            return
         since, at = self._times(live, reading, arrival)
+        at = max(at, moment)
         if arrival is None:
             flags |= Flag.SCANNED
         elif reading.links > 1:
             self._linked[reading.stat.dev, reading.stat.ino] = arrival
         self._store_content(live, reading)
         self.add(Row(path, entry, since, at, flags), reading.stat)
+
+    def name(self, path: bytes) -> None:
+        """Let a row of a path say that a tool named it, from now on; that it is not there yet is a row then."""
+        self.named.add(path)
+        live = self.live(path)
+        if live is None or not live.flags & Flag.NAMED:
+            now = self._store.clock.now()
+            entry, at = (live.entry, max(now, live.at + 1)) if live is not None else (ABSENT, now)
+            self.add(Row(path, entry, now, at), live.stat if live is not None else Stat(seen=now))
 
     def other_names(self) -> None:
         """Look at the other names of files that were changed through one: events tell of that one alone."""
@@ -191,9 +274,17 @@ class Capture:
 
     def add(self, row: Row, stat: Stat) -> None:
         """Queue a finished row."""
+        if row.path in self.named:
+            row = msgspec.structs.replace(row, flags=row.flags | Flag.NAMED)
         self._row_index[row.path] = len(self._rows)
         self._rows.append(row)
         self._stats.append(stat)
+        self._relieve()
+
+    def _relieve(self) -> None:
+        """Submit what is queued, if it is enough."""
+        if self._held:
+            return
         if len(self._rows) >= (_BULK_ROWS if self.bulk else _ROWS_LIMIT) or self._bytes >= _BYTES_LIMIT:
             self._submit()
             while len(self._under_way) > _BATCHES_AHEAD:
@@ -203,7 +294,7 @@ class Capture:
         """A known path is seen to be missing."""
         if live.entry.kind == Kind.ABSENT:
             return
-        self.judge(live.path, live, Reading(ABSENT, Stat(seen=self._store.clock.now())), arrival, flags)
+        self.judge(Looked(live.path, live, Reading(ABSENT, Stat(seen=self._store.clock.now())), arrival, flags))
 
     def unknown(self, live: Live, reason: str) -> None:
         """A known path left the scope: what it is from now on is not known, and nothing is deleted for it."""
@@ -222,9 +313,11 @@ class Capture:
         else:
             at, since = arrival.last, arrival.first
             # a rename sets the ctime of what is renamed, not of what lies in it
-            moved_in = changed < self.quiet_since and not (arrival.own and at - changed < _STALL)
-            if changed and at - changed > _LATE and not moved_in:
+            old = changed + GRAIN < self.quiet_since and not (arrival.own and at - changed < _STALL)
+            if changed and at - changed > _LATE and not (old or arrival.moved):
                 at = changed
+            elif changed > at and reading.entry.kind != Kind.DIR:
+                at = changed  # its event is still to come; what is made in a directory changes that one too
         at = min(at, now)
         if live is not None:
             at = max(at, live.at + 1)
@@ -293,7 +386,7 @@ class Capture:
         if fd is None:
             return found
         try:
-            reading = read_descriptor(fd, self._store.clock.now, self._store_block)
+            reading = read_descriptor(fd, self._store.clock.look, self._store_block)
             self._store_content(None, reading)
             self.flush()
         except (OSError, MulliganError) as error:
@@ -336,13 +429,12 @@ class Capture:
             self.on_rows(numbered)
 
 
-def needs_reading(live: Live | None, stat: Stat) -> bool:
-    """Whether a scan has to read an entry, or its stat proves that it is what the journal says."""
-    if live is None or not live.entry.there or live.flags & 3:
+def _is_news(live: Live | None, reading: Reading, flags: int) -> bool:
+    """Whether a reading says something that the last row of its path does not."""
+    if live is None:
+        return reading.entry.kind != Kind.ABSENT  # else it came and went unseen
+    if live.entry != reading.entry:
         return True
-    return not unchanged(live.stat, stat)
-
-
-def missing(known: Iterable[Live], found: set[bytes]) -> list[Live]:
-    """The known entries of a directory that a listing did not find."""
-    return [live for live in known if live.entry.kind != Kind.ABSENT and live.path.rpartition(b"/")[2] not in found]
+    if not live.flags & _DOUBTS:
+        return reading.torn
+    return (live.flags ^ (flags | (Flag.TORN if reading.torn else 0))) & _DOUBTS != 0

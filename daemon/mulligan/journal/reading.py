@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mulligan.clock import MILLISECOND
 from mulligan.descent import parent_of
 from mulligan.model import ABSENT, Entry, Kind, Stat
 from mulligan.store import encoding
@@ -16,6 +17,8 @@ from mulligan.store.log import Placed
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SPECIAL = {stat.S_IFSOCK: "socket", stat.S_IFIFO: "fifo", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+#: No clock of a file system is coarser; two changes within it may leave the same change time.
+GRAIN = 20 * MILLISECOND
 _ENDLESS_GROWTH = 64  # blocks behind the size of fstat after which a growing file is left for the next look
 
 
@@ -41,9 +44,23 @@ def stat_of(found: os.stat_result, seen: int) -> Stat:
     return Stat(found.st_dev, found.st_ino, found.st_size, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, seen)
 
 
-def unchanged(before: Stat, after: Stat) -> bool:
-    """Whether two stats prove the same content: all equal, and the change time 20 ms older than the earlier look."""
-    same = (before.dev, before.ino, before.size, before.mode, before.mtime, before.ctime) == (
+def unchanged(before: Stat, after: Stat, correction: int) -> bool:
+    """Whether two stats prove the same content: all equal, and `settled`."""
+    return same_stat(before, after) and settled(before, correction)
+
+
+def settled(found: Stat, correction: int) -> bool:
+    """Whether the change time is 20 ms older than the look, so that every later change has a later one.
+
+    `correction` is what journal time, in which looks are, is ahead of the wall clock, in which change times are. It
+    only grows, so today's also holds for older looks; at worst a file is read once more.
+    """
+    return found.ctime + correction + GRAIN <= found.seen
+
+
+def same_stat(before: Stat, after: Stat) -> bool:
+    """Whether two stats are equal in all but the time of the look."""
+    return (before.dev, before.ino, before.size, before.mode, before.mtime, before.ctime) == (
         after.dev,
         after.ino,
         after.size,
@@ -51,7 +68,6 @@ def unchanged(before: Stat, after: Stat) -> bool:
         after.mtime,
         after.ctime,
     )
-    return same and before.ctime + 20_000_000 <= before.seen
 
 
 def read_entry(
@@ -61,7 +77,7 @@ def read_entry(
     limit: int,
     store_block: Callable[[bytes, bytes], None],
 ) -> Reading:
-    """Read what stands at a path, through no link.
+    """Read what stands at a path, through no link. `now` is `Clock.look`.
 
     Files over `limit` bytes and unreadable ones are unknown with a reason; special files are never opened. Blocks of a
     large file go to `store_block(hash, bytes)` as they are read.

@@ -164,7 +164,7 @@ def _group(root_fd: int, directory: bytes, names: list[bytes], clock: Clock, lim
     try:
         fd = open_directory(root_fd, directory)
     except OSError as error:
-        reading = vanished(error, clock.now())
+        reading = vanished(error, clock.look())
         return [Item(reading.entry, reading.stat, False, []) for _ in names]
     try:
         return [_item(fd, name, clock, limit, pool) for name in names]
@@ -179,7 +179,7 @@ def _item(fd: int, name: bytes, clock: Clock, limit: int, pool: _Pool) -> Item:
         if pool.wants(digest):
             stored.append(pool.store(encoding.encode(block, digest)))
 
-    reading: Reading = read_named(fd, name, clock.now, limit, keep_block)
+    reading: Reading = read_named(fd, name, clock.look, limit, keep_block)
     entry = reading.entry
     if entry.kind == Kind.FILE and pool.wants(entry.hash):
         if reading.blocks is not None:

@@ -8,51 +8,24 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import msgspec
 
-from mulligan import clock
 from mulligan.journal.bulk import BulkReading
-from mulligan.journal.capture import Arrival, Capture, needs_reading
+from mulligan.journal.capture import Arrival, Capture, Looked
+from mulligan.journal.database import LOGS, SHARED_MEMORY, database_of, read_together
+from mulligan.journal.pending import Dirty, Pending, joined
 from mulligan.journal.reading import is_unreadable, unreadable
 from mulligan.model import Entry, Flag, Kind, RelPath, Row, Stat
 from mulligan.store.catalogue import Catalogue, Live
 from mulligan.watch.ignore import IgnoreRules, is_client_temporary
-from mulligan.watch.observer import Changes, Observer
+from mulligan.watch.observer import Changes, Observer, Touch
 from mulligan.watch.scan import Found, list_directory
 
-#: Modification without a close: first sight at once, then this often.
-_SETTLE = 250 * clock.MILLISECOND
-#: Finished versions of one path in a row that are captured at once, and the pause between later ones.
-_BURST, _BURST_PAUSE = 20, 500 * clock.MILLISECOND
-_BURST_RESET = 10 * clock.NANOSECONDS
-_TEMPORARY_WAIT = 5 * clock.NANOSECONDS
-_SQLITE_PARTS = (b"-wal", b"-journal")
-_SHARED_MEMORY = b"-shm"
 _PROOF_SECONDS = 1.0
 #: Why a path is unknown after another directory took the root's place: that it is not there is no deletion.
 ANOTHER_ROOT = "another root directory"
 _OUT_OF_SIGHT = ("ignored", ANOTHER_ROOT)
-
-
-@dataclass(slots=True)
-class _Dirty:
-    """A path to look at. `writing`: somebody may be half way; `confirm`: nothing new, but it may be whole by now."""
-
-    first: int
-    last: int
-    finished: bool
-    writing: bool = False
-    confirm: bool = False
-
-
-@dataclass(slots=True)
-class _Pace:
-    """How often a path was captured lately."""
-
-    count: int = 0
-    last: int = 0
 
 
 class Reconciler:
@@ -68,11 +41,17 @@ class Reconciler:
     ) -> None:
         self._capture, self._catalogue, self._observer = capture, catalogue, observer
         self.rules, self._now = rules, now
-        self._dirty: dict[bytes, _Dirty] = {}
-        self._directories: dict[bytes, int] = {}
-        self._pace: dict[bytes, _Pace] = {}
+        self._pending = Pending()
+        self._directories: dict[bytes, Arrival] = {}
         self._bulk: BulkReading | None = None
         self._before: IgnoreRules | None = None
+        # databases that have, or had, a log beside them; and what a scan found to be new of them
+        self._databases: set[bytes] = set()
+        self._found: dict[bytes, dict[bytes, tuple[Arrival | None, int]]] = {}
+        # what was read of one moment, so that no later event casts doubt on it
+        self._whole: set[bytes] = set()
+        # whether events were taken since the last proof: what they tell of is looked at later
+        self._news = False
         # directories that could not be listed; each is unknown until it has been
         self._unlisted: set[bytes] = set()
         # directories that were found gone in this run, with everything below them
@@ -84,59 +63,48 @@ class Reconciler:
     @property
     def backlog(self) -> int:
         """Places that wait to be looked at."""
-        return len(self._dirty) + len(self._directories)
+        return len(self._pending) + len(self._directories)
 
     def take(self, changes: Changes) -> None:
         """Remember what an observer gathered; an overflow stays in `overflowed` until the tree is compared for it."""
         now = self._now()
+        self._gone.clear()  # what was gone may have come back
         self.overflowed = self.overflowed or changes.overflow
         for path, touch in changes.entries.items():
-            known = self._dirty.get(path)
-            if known is None or known.confirm:
-                self._dirty[path] = _Dirty(touch.first, touch.last, touch.finished, touch.writing)
-            else:
-                known.last = max(known.last, touch.last)
-                known.finished = known.finished or touch.finished
-                known.writing = touch.writing
+            self._note_log(path)
+            self._pending.touched(path, touch)
         for directory in changes.directories:
-            self._directories.setdefault(directory, now)
+            told = changes.entries.get(directory) or Touch(now, now, True)
+            known = self._directories.get(directory)
+            first, moved = (known.first, known.moved) if known is not None else (told.first, False)
+            self._directories[directory] = Arrival(first, told.last, moved=moved or told.moved)
 
-    def soil(self, paths: list[bytes]) -> None:
-        """Look at these paths too, whatever the events say."""
+    def soil(self, paths: list[bytes], *, finished: bool = True) -> None:
+        """Look at these paths too, whatever the events say; at once, or as at what is still being written."""
         now = self._now()
         for path in paths:
-            known = self._dirty.get(path)
-            if known is None or known.confirm:
-                self._dirty[path] = _Dirty(now, now, True)
+            self._pending.add(path, Dirty(now, now, finished))
 
     def run(self, *, everything: bool) -> int | None:
         """Look at all that is due (or at everything), commit, and return when the next place is due (journal time)."""
-        self._gone.clear()
-        for path in [path for path in self._dirty if self.rules.is_ignore_file(RelPath(path))]:
-            self._entry(path, self._dirty.pop(path))  # first: they say what else is to be looked at
+        for path in [path for path in self._pending.paths() if self.rules.is_ignore_file(RelPath(path))]:
+            self._entry(path, self._take(path))  # first: they say what else is to be looked at
         directories, self._directories = self._directories, {}
         for directory in sorted(directories):  # those above come first: what is gone with one of them is looked at once
             if not self._is_gone_with(directory):
-                self.directory(directory, Arrival(directories[directory], directories[directory]))
+                self.directory(directory, directories[directory])
         now = self._now()
-        due: int | None = None
-        for path in list(self._dirty):
-            dirty = self._dirty[path]
-            ready = self._ready(path, dirty, now, everything)
-            if ready > now:
-                due = ready if due is None else min(due, ready)
-                continue
-            del self._dirty[path]
-            if not self._is_gone_with(path):
-                self._entry(path, dirty)
+        for path in self._pending.paths():
+            # another member of its database may have taken it along
+            if path in self._pending and self._pending.due(path, now, everything=everything) <= now:
+                dirty = self._take(path)
+                if not self._is_gone_with(path):
+                    self._entry(path, dirty)
         self._capture.other_names()
-        if everything:
-            self._observer.barrier(_PROOF_SECONDS)
-        self._prove()
+        self._prove(everything=everything)
         self._capture.flush()
-        if len(self._pace) > 4096:
-            self._pace = {path: pace for path, pace in self._pace.items() if now - pace.last < _BURST_RESET}
-        return due
+        # what came meanwhile was taken from the observer, who will not tell of it again
+        return self._now() if self._directories else self._pending.next_due(self._now())
 
     def _is_gone_with(self, path: bytes) -> bool:
         """Whether a directory above a path was found gone in this run: it was booked then, and has news after it."""
@@ -147,40 +115,29 @@ class Reconciler:
                     return True
         return False
 
-    def _ready(self, path: bytes, dirty: _Dirty, now: int, everything: bool) -> int:
-        if is_client_temporary(path.rpartition(b"/")[2]):
-            return dirty.first + _TEMPORARY_WAIT
-        if dirty.confirm:
-            return dirty.last + _SETTLE
-        if everything:
-            return now
-        pace = self._pace.get(path)
-        if pace is None or now - pace.last > _BURST_RESET:
-            return now
-        if not dirty.finished:
-            return pace.last + _SETTLE
-        return now if pace.count < _BURST else pace.last + _BURST_PAUSE
+    def _take(self, path: bytes) -> Dirty:
+        dirty = self._pending.pop(path)
+        assert dirty is not None
+        return dirty
 
-    def _entry(self, path: bytes, dirty: _Dirty) -> None:
-        if not dirty.confirm:
-            self._count(path)
+    def _entry(self, path: bytes, dirty: Dirty) -> None:
+        database = self._database_at(path)
+        if database is None:
+            self._pending.count(path, dirty, self._now())
         if self.rules.is_ignore_file(RelPath(path)):
             self._capture.path(path, Arrival(dirty.first, dirty.last, own=True))
             self._judge_again(path.rpartition(b"/")[0])
             return
         if self._ignored(path) or self._waits_for_listing(path):
             return
-        for part in self._sqlite_set(path):
-            halfway = Flag.UNPROVEN if dirty.writing and part == path else 0
-            self._capture.path(part, Arrival(dirty.first, dirty.last, own=True), halfway)
-        if dirty.writing:
-            self._dirty.setdefault(path, _Dirty(dirty.last, dirty.last, False, confirm=True))
-
-    def _count(self, path: bytes) -> None:
-        pace = self._pace.setdefault(path, _Pace())
-        now = self._now()
-        pace.count = pace.count + 1 if now - pace.last < _BURST_RESET else 1
-        pace.last = now
+        if database is not None:
+            # the shared memory is never captured, but who opens or closes it changes the others
+            self._pending.add(database if path.endswith(SHARED_MEMORY) else path, dirty)
+            self._together(database, {})
+            return
+        halfway = Flag.UNPROVEN if dirty.writing else 0
+        self._capture.path(path, Arrival(dirty.first, dirty.last, own=True), halfway)
+        self._pending.confirm_later(path, dirty)
 
     def _waits_for_listing(self, path: bytes) -> bool:
         """Whether a directory that could not be listed stands there: that it can be looked at says nothing new."""
@@ -194,28 +151,94 @@ class Reconciler:
             return True
         return self.rules.judge(RelPath(path), True) and self._capture.is_directory(path)
 
-    def _sqlite_set(self, path: bytes) -> list[bytes]:
-        """A path, with the other members of its SQLite set if it belongs to one."""
-        for suffix in (*_SQLITE_PARTS, _SHARED_MEMORY):
-            if path.endswith(suffix):
-                main = path[: -len(suffix)]
-                found = self._catalogue().live(self._capture.project, main)
-                if found is not None and found.entry.kind == Kind.FILE:
-                    return [main, *([] if suffix == _SHARED_MEMORY else [path])]
-                return [path]
-        members = [path + suffix for suffix in _SQLITE_PARTS]
-        known = [self._catalogue().live(self._capture.project, member) for member in members]
-        return [path, *(live.path for live in known if live is not None and live.entry.there)]
+    # databases
 
-    def _prove(self) -> None:
-        """Rows whose path had events while they were read are flagged, and stay dirty."""
+    def _note_log(self, path: bytes) -> None:
+        database = database_of(path)
+        if database is not None:
+            self._databases.add(database)
+
+    def _database_at(self, path: bytes) -> bytes | None:
+        """The database that a path belongs to, if it is one with a log beside it, or such a log."""
+        if path in self._databases:
+            return path
+        if path.endswith(SHARED_MEMORY):
+            database = path.removesuffix(SHARED_MEMORY)
+            live = self._catalogue().live(self._capture.project, database)
+            known = live is not None and live.entry.kind == Kind.FILE
+            return database if known or self._capture.is_file(database) else None
+        return database_of(path)
+
+    def _together(self, database: bytes, found: dict[bytes, tuple[Arrival | None, int]]) -> None:
+        """Capture a database and its logs as they were at one moment; if there was none, all are flagged.
+
+        `found` is what a scan says of some of them. Events of them that are not taken yet are taken with it.
+        """
+        members = [path for path in (database, *(database + log for log in LOGS)) if not self._ignored(path)]
+        told: dict[bytes, Dirty] = {}
+        exact = self._observer.exact and self._observer.is_watched(database.rpartition(b"/")[0])
+
+        def heard() -> set[bytes] | None:
+            self._hear(barrier=self._observer.exact)
+            news = {path for path in members if path in self._pending and not self._is_waiting(path)}
+            for path in news:
+                dirty = self._take(path)
+                told[path] = joined(told[path], dirty) if path in told else dirty
+            return news if exact and not self.overflowed else None
+
+        heard()
+        lives = [(path, self._capture.live(path)) for path in members]
+        readings, whole = read_together(
+            self._capture, [(path, None if path in told else live) for path, live in lives], heard
+        )
+        looked = []
+        for path, live in lives:
+            arrival, flags = found.get(path, (None, 0))
+            if (dirty := told.get(path)) is not None:
+                arrival = Arrival(dirty.first, dirty.last, own=True)
+                self._pending.count(path, dirty, self._now())
+            elif arrival is None and told:
+                arrival = Arrival(min(each.first for each in told.values()), max(each.last for each in told.values()))
+            if path in self._pending or (dirty is not None and dirty.writing):
+                flags |= Flag.UNPROVEN
+            readings[path].torn = not whole and readings[path].entry.there
+            looked.append(Looked(path, live, readings[path], arrival, flags))
+        self._capture.together(looked)
+        if whole:
+            self._whole.update(members)
+        for path, dirty in told.items():
+            self._pending.confirm_later(path, dirty)
+
+    def _is_waiting(self, path: bytes) -> bool:
+        """Whether a path is dirty only to be confirmed when it has been quiet."""
+        return self._pending.due(path, now := self._now(), everything=True) > now
+
+    def _found_in_scan(self) -> None:
+        """Capture the databases of which a scan found something new."""
+        found, self._found = self._found, {}
+        for database, members in found.items():
+            self._together(database, members)
+
+    def _hear(self, *, barrier: bool) -> None:
+        """Take the events so far: what was read before them and is not known to be of one moment is flagged."""
+        if barrier:
+            self._observer.barrier(_PROOF_SECONDS)
         changes = self._observer.drain()
         for path in changes.entries:
-            self._capture.mark(path, Flag.UNPROVEN)
+            if path not in self._whole:
+                self._capture.mark(path, Flag.UNPROVEN)
         self.take(changes)
-        self._capture.quiet_since = self._now()
-        if self._capture.torn:
-            self.soil([path for path in self._capture.torn if path not in self._dirty])
+        self._news = self._news or bool(changes.entries or changes.directories or changes.overflow)
+
+    def _prove(self, *, everything: bool = False) -> None:
+        """Rows whose path had events while they were read are flagged, and stay dirty."""
+        quiet, barrier = self._now(), everything or self._observer.exact
+        self._hear(barrier=barrier)
+        if barrier and not self._news:
+            self._capture.quiet_since = quiet
+        self._news = False
+        self._whole.clear()
+        self.soil([path for path in self._capture.torn if path not in self._pending], finished=False)
 
     # directories
 
@@ -229,6 +252,8 @@ class Reconciler:
             place, flags = stack.pop()
             stack.extend(self._level(place, arrival, deep, flags))
             self.progress(self._capture.captured)
+        if self._bulk is None:
+            self._found_in_scan()
 
     def _level(self, directory: bytes, arrival: Arrival | None, deep: bool, flags: int) -> list[tuple[bytes, int]]:
         if directory and self.rules.judge(RelPath(directory), True):
@@ -248,11 +273,13 @@ class Reconciler:
             self._capture.path(directory, arrival, flags & ~Flag.FROM_UNKNOWN)
         known = catalogue.children(project, directory)
         files = {item.path for item in found if item.kind == Kind.FILE}
+        for path in files:
+            self._note_log(path)
         below: list[tuple[bytes, int]] = []
         for item in found:
             name = item.path.rpartition(b"/")[2]
             live = known.pop(name, None)
-            if name.endswith(_SHARED_MEMORY) and item.path[: -len(_SHARED_MEMORY)] in files:
+            if name.endswith(SHARED_MEMORY) and item.path[: -len(SHARED_MEMORY)] in files:
                 if live is not None:
                     self._capture.unknown(live, "ignored")
                 continue
@@ -278,12 +305,15 @@ class Reconciler:
             return
         elif is_client_temporary(item.path.rpartition(b"/")[2]) and live is None:
             now = self._now()
-            self._dirty.setdefault(item.path, _Dirty(now, now, True))
-        elif not needs_reading(live, item.stat):
+            if item.path not in self._pending:
+                self._pending.add(item.path, Dirty(now, now, True))
+        elif not self._capture.needs_reading(live, item.stat):
             return
         elif item.kind == Kind.DIR:
             stat = msgspec.structs.replace(item.stat, seen=seen)
             self._capture.directory(item.path, live, stat, arrival, first)
+        elif item.kind == Kind.FILE and (database := self._database_at(item.path)) is not None:
+            self._found.setdefault(database, {})[item.path] = (arrival, first)
         elif self._bulk is not None and item.kind == Kind.FILE:
             self._bulk.read(item.path, live, first)
         else:
@@ -298,6 +328,9 @@ class Reconciler:
             self._observer.forget(RelPath(live.path))
             return
         if live.entry.kind == Kind.ABSENT or (live.entry.kind == Kind.UNKNOWN and live.entry.reason in _OUT_OF_SIGHT):
+            return
+        if not is_dir and (database := self._database_at(live.path)) is not None:
+            self._found.setdefault(database, {})[live.path] = (arrival, flags & ~Flag.FROM_UNKNOWN)
             return
         # the listing is older than this look: what is there now counts
         if self._capture.path(live.path, arrival, flags & ~Flag.FROM_UNKNOWN).kind != Kind.DIR and is_dir:
@@ -389,6 +422,7 @@ class Reconciler:
         try:
             self.directory(b"", None, deep=True, flags=flags)
             self._bulk.finish()
+            self._found_in_scan()
         finally:
             self._bulk.close()
             self._bulk = self._before = None

@@ -143,7 +143,7 @@ def _differs(catalogue: Catalogue, project: int, before: Cut, after: Cut) -> boo
 
 
 def _left_out(catalogue: Catalogue, project: int, cut: Cut) -> tuple[list[tuple[bytes, str]], list[bytes]]:
-    """((path, reason) of what is unknown though in scope, special files), as of now.
+    """((path, reason) of what a cut does not hold, special files); what is unknown though in scope is so as of now.
 
     Ignored paths are neither, nor those of a root that was replaced: they are not there.
     """
@@ -153,7 +153,7 @@ def _left_out(catalogue: Catalogue, project: int, cut: Cut) -> tuple[list[tuple[
             special.append(path)
         elif entry.reason not in (IGNORED_REASON, ANOTHER_ROOT):
             incomplete.append((path, entry.reason))
-    incomplete += [(path, "torn: it was being written") for path, flags in catalogue.flagged(project) if flags & 1]
+    incomplete += [(path, "torn: it was being written") for path, flags in catalogue.flagged(project, cut) if flags & 1]
     if cut.moment != FOREVER:
         known = {path for path, _ in incomplete}
         late = catalogue.changed_late(project, cut.moment, cut.seq)

@@ -85,11 +85,13 @@ def _reveal(worker: ProjectWorker, path: RelPath) -> None:
     hidden = [directory for directory in above if reconciler.rules.judge(directory, True)]
     if not reconciler.rules.force(path):
         return
+    worker.capture.named.add(path)
     for directory in hidden:
         worker.capture.path(directory, None, Flag.FROM_UNKNOWN)
     if hidden and worker.capture.is_directory(hidden[0]):
         reconciler.directory(hidden[0], None, flags=Flag.FROM_UNKNOWN)
     worker.capture.path(path, None, Flag.FROM_UNKNOWN)
+    worker.capture.name(path)
 
 
 def collect_facts(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> list[AnyFact]:
@@ -187,9 +189,12 @@ def attribute_call(worker: ProjectWorker, call: str) -> None:
 def attribute_between(worker: ProjectWorker, start: int, end: int) -> None:
     """Judge the rows that became true between two moments."""
     db = worker.store.catalogue().db
+    before = "select b.kind from row b where b.path = r.path and b.seq < r.seq order by b.seq desc limit 1"
     rows = db.execute(
         "select r.seq, p.dir, p.name, r.since, r.at, r.call, r.grade from row r join path p on p.id = r.path"
-        " where r.project = ? and r.at >= ? and r.at <= ? and r.flags & 4 = 0 order by r.seq",
+        " where r.project = ? and r.at >= ? and r.at <= ? and r.flags & 4 = 0"
+        # that what was not there is not there is no change
+        f" and (r.kind != 0 or coalesce(({before}), 0) != 0) order by r.seq",
         (worker.project_id, start, end),
     ).fetchall()
     if not rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import Future
 
-from mulligan.model import Entry, Row, Stat
+from mulligan.model import Entry, Flag, Row, Stat
 from mulligan.project.worker import ProjectWorker
 from mulligan.restore.plan import Done, Outcome
 from mulligan.store.log import Receipt
@@ -60,7 +60,8 @@ class OutcomeRows:
         return self._take()
 
     def _add(self, path: bytes, entry: Entry, at: int, stat: Stat | None) -> None:
-        self._rows.append(Row(path, entry, at, at))
+        named = Flag.NAMED if path in self._worker.capture.named else 0
+        self._rows.append(Row(path, entry, at, at, named))
         self._stats.append(stat or Stat(seen=at))
 
     def _take(self) -> list[AnyFact]:

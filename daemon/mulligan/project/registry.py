@@ -16,11 +16,12 @@ from mulligan.events import Bus
 from mulligan.journal.capture import Limits
 from mulligan.paths import Places
 from mulligan.project.restoring import Restorer
-from mulligan.project.worker import ObserverFactory, ProjectWorker
+from mulligan.project.worker import ProjectWorker
 from mulligan.store.catalogue import Project
 from mulligan.store.records import ProjectFact
 from mulligan.store.store import Store
 from mulligan.watch.ignore import IgnoreRules
+from mulligan.watch.observer import ObserverFactory
 from mulligan.watch.scan import root_identity
 
 log = logging.getLogger(__name__)

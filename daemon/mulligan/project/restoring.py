@@ -15,7 +15,8 @@ import msgspec
 
 from mulligan.errors import NotFoundError
 from mulligan.faults import point
-from mulligan.model import Checkpoint, Kind, covers
+from mulligan.journal.reading import settled
+from mulligan.model import Checkpoint, Cut, Kind, Stat, covers
 from mulligan.project.checkpoints import Request
 from mulligan.project.naming import Position
 from mulligan.project.outcome_rows import OutcomeRows
@@ -25,6 +26,7 @@ from mulligan.restore.plan import Change, Outcome, Plan, Step, ancestors, make_p
 from mulligan.restore.recovery import recover
 from mulligan.restore.stage import Job, Staged
 from mulligan.restore.stage_child import stage_in_children
+from mulligan.store.catalogue import UNSEEN, Live
 from mulligan.store.records import AnyFact, CurrentFact, OperationFact
 
 _DONE, _ROLLED_BACK = "done", "rolled_back"
@@ -55,7 +57,7 @@ class Restorer:
         found = list(catalogue.ways_back(project, position.cut, paths))
         chosen = {live.path for _, live in found if covers(paths, live.path)}
         needed = {above for path in chosen for above in ancestors(path)} if paths else set()
-        changes, foreign = [], []
+        changes, foreign, unknown = [], [], dict[bytes, bool]()
         for target, live in found:
             path = live.path
             if self._is_foreign(path):
@@ -63,9 +65,33 @@ class Restorer:
                 continue
             missing = target.kind == Kind.DIR and live.entry.kind != Kind.DIR
             if path in chosen or (path in needed and missing):
-                changes.append(Change(path, target, live.entry, live.stat))
+                if target.kind == Kind.ABSENT and self._was_unknown(path, position.cut, unknown):
+                    target = UNSEEN
+                changes.append(Change(path, target, live.entry, self._proof(live)))
         plan = make_plan(changes, force=force)
         return msgspec.structs.replace(plan, kept=plan.kept + foreign)
+
+    def _proof(self, live: Live | None) -> Stat | None:
+        """The stat that proves a path to be as recorded, if the journal has one that can."""
+        return live.stat if live is not None and settled(live.stat, self._store.clock.correction) else None
+
+    def _was_unknown(self, path: bytes, cut: Cut, known: dict[bytes, bool]) -> bool:
+        """Whether what has no entry in a cut lay in a directory that was unknown then: nobody saw it absent.
+
+        `known` remembers the answer for the directories above.
+        """
+        passed, unknown = [], False
+        for above in ancestors(path):
+            if above in known:
+                unknown = known[above]
+                break
+            passed.append(above)
+            entry = self._store.catalogue().entry_at(self._worker.project_id, above, cut)
+            if entry.kind != Kind.ABSENT:
+                unknown = entry.kind == Kind.UNKNOWN
+                break
+        known.update(dict.fromkeys(passed, unknown))
+        return unknown
 
     def _is_foreign(self, path: bytes) -> bool:
         """Whether a path has become another project's: that one has a way back of its own."""
@@ -96,7 +122,7 @@ class Restorer:
             if self._is_foreign(done.path):
                 skipped.append(Step(done.path, done.after, done.before, None, _FOREIGN))
             elif force or same(entry, done.after):
-                changes.append(Change(done.path, done.before, entry, live.stat if live else None))
+                changes.append(Change(done.path, done.before, entry, self._proof(live)))
             elif not same(entry, done.before):
                 skipped.append(Step(done.path, done.after, done.before, None, "changed since"))
         plan = make_plan(changes, force=force)
@@ -183,7 +209,7 @@ class Restorer:
                 capture=worker.capture.store_version,
                 force=force,
                 identity=(project.dev, project.ino),
-                now=worker.now,
+                now=worker.store.clock.look,
                 stager=self._stage_elsewhere,
                 booked=rows.book,
             )
@@ -250,7 +276,7 @@ class Restorer:
                 staging=os.fsencode(self._store.staging),
                 staged=operation.phase == "staged",
                 capture=self._worker.capture.store_version,
-                now=self._worker.now,
+                now=self._worker.store.clock.look,
             )
             if outcome.rolled_back:
                 self._store.log.append([msgspec.structs.replace(operation, phase=_ROLLED_BACK)])

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from mulligan.clock import NANOSECONDS
 from mulligan.errors import BusyError, MulliganError, NotFoundError, RefusedError
@@ -23,15 +23,16 @@ from mulligan.journal import gitinfo
 from mulligan.journal.capture import Capture, Limits
 from mulligan.journal.memory import give_back_memory
 from mulligan.journal.reconcile import ANOTHER_ROOT, Reconciler
-from mulligan.model import Checkpoint, Cut, Flag, Row
+from mulligan.model import Checkpoint, Cut, Flag, RelPath, Row
 from mulligan.project.checkpoints import Request, make_checkpoint
 from mulligan.project.health import Health
+from mulligan.project.pace import comparison_seconds, next_rescan
 from mulligan.project.root import birth_time
 from mulligan.store.catalogue import Project
 from mulligan.store.records import AnyFact, CheckpointFact, CurrentFact, GapFact, ProjectFact
 from mulligan.store.store import Store
 from mulligan.watch.ignore import IgnoreRules
-from mulligan.watch.observer import Observer
+from mulligan.watch.observer import Observer, ObserverFactory
 from mulligan.watch.scan import root_identity
 
 T = TypeVar("T")
@@ -39,21 +40,8 @@ log = logging.getLogger(__name__)
 
 _BARRIER_SECONDS = 10.0
 _ROOT_CHECK_SECONDS = 2.0
-#: The idle rescan is the safety net for writes that give no event (mmap); it may cost a second an hour.
-_RESCAN_MIN_SECONDS, _RESCAN_SHARE = 300.0, 3600.0
-#: What a comparison takes for an entry; a baseline, which also reads, tells nothing of it.
-_SCAN_NS = 30_000
 #: Work on so many things makes the heap grow by megabytes; after so long without a job the rest is given back.
 _MANY, _QUIET_SECONDS = 500, 2.0
-#: Where directories had to stay unwatched, scanning is all there is: it may take a twentieth of the time.
-_UNWATCHED_SECONDS, _UNWATCHED_SHARE = 5.0, 20.0
-
-
-class ObserverFactory(Protocol):
-    """Makes the observer of a root."""
-
-    def __call__(self, root: bytes, now: Callable[[], int]) -> Observer:
-        """A new, unstarted observer."""
 
 
 class ProjectWorker:
@@ -236,6 +224,7 @@ class ProjectWorker:
             rules = self._make_rules(self.root)
             self.reconciler = Reconciler(self.capture, self.store.catalogue, self.observer, rules, self.now)
             self.reconciler.progress = self._progress
+            self._take_in_named(rules)
             self.recover()
             self.recovered.set()
             if project.baseline_end == 0:
@@ -244,11 +233,17 @@ class ProjectWorker:
                 self._catch_up(project, identity)
             self.health.state = "watching"
             project = self.record()
-            self._after_rescan(self.now() - (project.files + project.dirs) * _SCAN_NS)
+            self._after_rescan(comparison_seconds(project.files + project.dirs))
             self.give_back_later(project.files)
         finally:
             self.capture.close()
         self.bus.publish("project", project=os.fsdecode(self.root), state="watching")
+
+    def _take_in_named(self, rules: IgnoreRules) -> None:
+        """Ignored paths that a tool named before this watch began stay in scope."""
+        self.capture.named = {
+            path for path in self.store.catalogue().with_flag(self.project_id, Flag.NAMED) if rules.force(RelPath(path))
+        }
 
     def _progress(self, done: int) -> None:
         self.health.done = done
@@ -375,7 +370,7 @@ class ProjectWorker:
             if not self._must_rescan:
                 break
         self.health.last_error = ""
-        self._after_rescan(started)
+        self._after_rescan((self.now() - started) / NANOSECONDS)
         self.give_back_later(self.record().files)
 
     def _count_overflow(self) -> None:
@@ -386,14 +381,10 @@ class ProjectWorker:
             self.health.overflows += 1
             self._must_rescan = True
 
-    def _after_rescan(self, started: int) -> None:
-        now = self.now()
-        took = (now - started) / NANOSECONDS
+    def _after_rescan(self, took_seconds: float) -> None:
         self._note()
-        pause = max(_RESCAN_MIN_SECONDS, took * _RESCAN_SHARE)
-        if self.observer is not None and self.observer.limit_reached:
-            pause = max(_UNWATCHED_SECONDS, took * _UNWATCHED_SHARE)
-        self._next_rescan = now + int(pause * NANOSECONDS)
+        unwatched = self.observer is not None and bool(self.observer.limit_reached)
+        self._next_rescan = next_rescan(self.now(), took_seconds, unwatched=unwatched)
 
     def _on_rows(self, rows: list[Row]) -> None:
         now = self.now()

@@ -231,9 +231,21 @@ class Catalogue:
         )
         return [(join_path(found[0], found[1]), Entry(Kind(found[2]), *found[3:])) for found in cursor]
 
-    def flagged(self, project: int) -> list[tuple[bytes, int]]:
-        """Live paths whose last version is torn or unproven."""
-        cursor = self.db.execute("select dir, name, flags from path where project = ? and flags & 3", (project,))
+    def with_flag(self, project: int, flag: int) -> list[bytes]:
+        """The paths whose last row has a flag. Walks the tree."""
+        cursor = self.db.execute("select dir, name from path where project = ? and flags & ?", (project, flag))
+        return [join_path(*found) for found in cursor]
+
+    def flagged(self, project: int, cut: Cut) -> list[tuple[bytes, int]]:
+        """(path, flags) of the paths whose row in a cut is torn or unproven, in O(flagged + rows behind the cut)."""
+        cursor = self.db.execute(
+            "select p.dir, p.name, b.flags from path p join row b on b.seq ="
+            " (select max(seq) from row where path = p.id and seq <= ? and at <= ?) where b.flags & 3 and p.id in"
+            " (select id from path where project = ? and flags & 3"
+            " union select path from row where seq > ? and +project = ?"
+            " union select path from row where project = ? and at > ?) order by p.dir, p.name",
+            (cut.seq, cut.moment, project, cut.seq, project, project, cut.moment),
+        )
         return [(join_path(directory, name), flags) for directory, name, flags in cursor]
 
     # cuts

@@ -19,12 +19,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from mulligan.clock import Clock
 from mulligan.errors import BusyError, MulliganError, ReadOnlyError
 from mulligan.faults import point
 from mulligan.store import encoding, records
 from mulligan.store.atomic import write_all
 from mulligan.store.fold import fold
-from mulligan.store.records import AnyFact, Batch, ContentFact, RowsFact
+from mulligan.store.records import AnyFact, Batch, ClockFact, ContentFact, RowsFact
 from mulligan.store.segments import (
     SEGMENT_LIMIT,
     RecordKind,
@@ -87,14 +88,16 @@ class Log:
         directory: str,
         connection: sqlite3.Connection,
         writer: SegmentWriter,
-        now: Callable[[], int],
+        clock: Clock,
         *,
         batch: int,
         seq: int,
         content_id: int,
     ) -> None:
-        self._directory, self._db, self._writer, self._now = directory, connection, writer, now
+        self._directory, self._db, self._writer, self._clock = directory, connection, writer, clock
         self._batch, self._seq, self._content_id = batch, seq, content_id
+        #: The clock's correction as the last batch has it.
+        self.correction = clock.correction
         self._waiting: deque[_Submission] = deque()
         self._bulk: deque[_Submission] = deque()
         self._ready = threading.Condition()
@@ -166,7 +169,7 @@ class Log:
         if self.damage:
             self._fail(group, ReadOnlyError(self.damage, hint="mulligan verify"))
             return
-        before = (self._batch, self._seq, self._content_id)
+        before = (self._batch, self._seq, self._content_id, self.correction)
         try:
             batch = self._write(group)
         except Exception as error:  # noqa: BLE001 - whoever submitted gets it, and the thread goes on
@@ -206,7 +209,7 @@ class Log:
             fold(self._db, batch, self._writer.number, self._writer.offset)
 
     def _not_folded(
-        self, group: list[_Submission], batch: Batch, before: tuple[int, int, int], error: Exception
+        self, group: list[_Submission], batch: Batch, before: tuple[int, int, int, int], error: Exception
     ) -> None:
         """Take a batch back that was not acknowledged: it could not be folded at the next start either.
 
@@ -222,7 +225,7 @@ class Log:
         except OSError as failure:
             self._give_up(group, f"a batch could not be taken back ({failure})")
             return
-        self._batch, self._seq, self._content_id = before
+        self._batch, self._seq, self._content_id, self.correction = before
         if not full:
             log.error("a batch was refused by the catalogue: %r", error)
         self._refuse(group, self._full_error(error) if full else error)
@@ -261,6 +264,8 @@ class Log:
                     raise
                 continue
             self._batch, self._seq, self._content_id = batch.number, seq, content_id
+            if batch.facts and isinstance(batch.facts[0], ClockFact):
+                self.correction = batch.facts[0].correction
             return batch
         raise AssertionError("unreachable")
 
@@ -271,7 +276,9 @@ class Log:
             submission.first_seq = 0  # of an attempt that failed
         parts: list[bytes] = []
         position = start
-        facts: list[AnyFact] = []
+        now, correction = self._clock.now(), self._clock.correction
+        # no moment in the log is of a correction that a crash could lose
+        facts: list[AnyFact] = [ClockFact(correction, now)] if correction != self.correction else []
         for submission in group:
             for content in submission.contents:
                 content_id += 1
@@ -298,7 +305,7 @@ class Log:
                     fact = msgspec.structs.replace(fact, first_seq=seq + 1)
                     seq += len(fact.rows)
                 facts.append(fact)
-        batch = Batch(self._batch + 1, start, self._now(), facts)
+        batch = Batch(self._batch + 1, start, now, facts)
         payload = records.encode_batch(batch)
         encoded, stored = encoding.compress(payload)
         parts.append(pack_record(RecordKind.BATCH, encoded, stored, len(payload), hashlib.sha256(payload).digest()))

@@ -57,14 +57,13 @@ class Store:
             self.pool,
             connection,
             writer,
-            self.clock.now,
+            self.clock,
             batch=counters.meta("batch"),
             seq=counters.meta("seq"),
             content_id=counters.meta("content_id"),
         )
         self.log.damage = self.replayed.damage
         self.log.start()
-        self._logged_correction = self.clock.correction
         if not self.damage:
             make_reserve(self.pool)
             if not counters.meta("first_start"):
@@ -100,9 +99,8 @@ class Store:
 
     def log_clock(self) -> None:
         """Record the clock's correction if it has grown."""
-        if self.clock.correction != self._logged_correction and not self.damage:
-            self._logged_correction = self.clock.correction
-            self.log.append([ClockFact(self.clock.correction, self.clock.now())])
+        if self.clock.correction != self.log.correction and not self.damage:
+            self.log.append([])  # every batch says it
 
     def log_end(self) -> None:
         """Record how long this store was watched over: what comes after is a gap."""

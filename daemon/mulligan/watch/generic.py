@@ -42,6 +42,7 @@ class GenericObserver:
     """One of watchdog's observers for one root; `make` makes it."""
 
     limit_reached = ""
+    exact = False
 
     def __init__(self, root: bytes, now: Callable[[], int], make: Callable[[], Any] = WatchdogObserver) -> None:
         self._root, self._now = os.path.realpath(root), now
@@ -154,7 +155,7 @@ class GenericObserver:
         if not event.is_directory:
             self._changes.touch(path, now, finished=kind != "modified")
         elif kind != "modified":
-            self._changes.touch(path, now, finished=True)
+            self._changes.touch(path, now, finished=True, moved=kind == "moved")
             self._changes.directories.add(path)
             if kind in ("moved", "deleted"):
                 self._drop(path)

@@ -54,6 +54,8 @@ class InotifyObserver:
     held between calls.
     """
 
+    exact = True
+
     def __init__(self, root: bytes, now: Callable[[], int], reader: Reader) -> None:
         self._root, self._now, self._reader = root, now, reader
         self._prefix = os.path.realpath(root).rstrip(b"/")
@@ -262,7 +264,8 @@ class InotifyObserver:
             self._note_itself(descriptor, directory, mask)
             return
         path = RelPath(directory + b"/" + name if directory else name)
-        self._changes.touch(path, now, finished=bool(mask & _FINISHED))
+        moved = bool(mask & raw.IN_MOVED_TO and mask & raw.IN_ISDIR)
+        self._changes.touch(path, now, finished=bool(mask & _FINISHED), moved=moved)
         if mask & raw.IN_ISDIR:
             if mask & _RENAMED:
                 # Whatever stood below this name may be elsewhere now: its watches would speak under a wrong name.

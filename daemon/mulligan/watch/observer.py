@@ -21,13 +21,15 @@ log = logging.getLogger(__name__)
 class Touch:
     """Events of one path: when the first and the last arrived; `finished`: closed, moved, deleted or chmod.
 
-    `writing`: nothing of that kind came after the last modification, so somebody may be half way.
+    `writing`: nothing of that kind came after the last modification, so somebody may be half way. `moved`: it is a
+    directory that came from elsewhere, with things in it that are older than its coming.
     """
 
     first: int
     last: int
     finished: bool
     writing: bool = False
+    moved: bool = False
 
 
 @dataclass(slots=True)
@@ -42,15 +44,16 @@ class Changes:
     directories: set[bytes] = field(default_factory=set)
     overflow: bool = False
 
-    def touch(self, path: bytes, now: int, *, finished: bool) -> None:
+    def touch(self, path: bytes, now: int, *, finished: bool, moved: bool = False) -> None:
         """Note an event of a path."""
         known = self.entries.get(path)
         if known is None:
-            self.entries[path] = Touch(now, now, finished, not finished)
+            self.entries[path] = Touch(now, now, finished, not finished, moved)
         else:
             known.last = now
             known.finished = known.finished or finished
             known.writing = not finished
+            known.moved = known.moved or moved
 
 
 class Observer(Protocol):
@@ -73,6 +76,10 @@ class Observer(Protocol):
     def watched(self) -> int:
         """Directories that are watched."""
 
+    @property
+    def exact(self) -> bool:
+        """Whether the barrier costs next to nothing and writes nothing, so that it may be asked for any single file."""
+
     def start(self, wake: Callable[[], None]) -> None:
         """Begin; `wake` is called from another thread when there is something to drain, and must not block."""
 
@@ -93,6 +100,13 @@ class Observer(Protocol):
 
     def stop(self) -> None:
         """End; the observer cannot be used again."""
+
+
+class ObserverFactory(Protocol):
+    """Makes the observer of a root."""
+
+    def __call__(self, root: bytes, now: Callable[[], int]) -> Observer:
+        """A new, unstarted observer."""
 
 
 #: File systems whose other users change files without this kernel being told.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from mulligan.store.encoding import BLOCK_THRESHOLD, MAX_DEPTH, Encoding
 from mulligan.store.log import StoreFullError
 from mulligan.store.segments import RECORD_HEADER_SIZE
 from mulligan.store.verify import verify
-from support.journaling import Journal
+from mulligan.watch.observer import make_observer
+from support.journaling import Blind, Journal
 from support.storing import armed, flip, segment, without_reserve
 from support.trees import put
 
@@ -26,8 +28,13 @@ TEXT = b"".join(b"%d some line\n" % RNG.randrange(10**6) for _ in range(400))
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    made = Journal(tmp_path)
+def blind() -> Blind:
+    return Blind()
+
+
+@pytest.fixture
+def journal(tmp_path: Path, blind: Blind) -> Iterator[Journal]:
+    made = Journal(tmp_path, blind)
     yield made
     made.close()
 
@@ -128,6 +135,150 @@ def test_what_came_with_its_directory_became_true_with_its_arrival(journal: Jour
     assert (journal.root / "d/f").stat().st_ctime_ns < journal.capture.quiet_since < before < live.at
 
 
+def row_of(journal: Journal, path: bytes, arrival: Arrival) -> tuple[int, int]:
+    """(since, at) of the row that an arrival leads to."""
+    with journal.looking():
+        journal.capture.path(path, arrival)
+        journal.capture.flush()
+    live = journal.live(path)
+    return live.since, live.at
+
+
+def change_time(journal: Journal, path: bytes) -> int:
+    return journal.store.clock.from_wall((journal.root / os.fsdecode(path)).stat().st_ctime_ns)
+
+
+def late_event(journal: Journal, monkeypatch: pytest.MonkeyPatch, age: int) -> tuple[int, int]:
+    """A file whose change time is as old as that when its event arrives; gives both."""
+    put(journal.root, b"f", b"one\n")
+    real = journal.store.clock.from_wall
+    later(journal)
+    arrival = journal.store.clock.now()
+    older = age - (arrival - change_time(journal, b"f"))
+    monkeypatch.setattr(journal.store.clock, "from_wall", lambda wall: real(wall) - older)
+    return change_time(journal, b"f"), arrival
+
+
+SECOND = 1000 * MILLISECOND
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(("age", "looked_since"), [(9, 0), (9, 1), (11, 0), (11, 1), (4900, 0), (4900, 1), (5100, 0),
+                                                   (5100, 1)])  # fmt: skip
+def test_when_a_change_became_true(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, own: bool, age: int, looked_since: int
+) -> None:
+    """The arrival stands for it; a late one gives way to the change time, if that is of this change.
+
+    It is, if nobody had heard everything since; else only if the event was of the path itself, and no later than a
+    reader of events can be.
+    """
+    changed, arrival = late_event(journal, monkeypatch, age * MILLISECOND)
+    journal.capture.quiet_since = changed + (21 * MILLISECOND if looked_since else 0)
+    of_this_change = not looked_since or (own and age < 5000)
+    expected = changed if age > 10 and of_this_change else arrival
+    assert row_of(journal, b"f", Arrival(arrival - 1, arrival, own=own)) == (min(arrival - 1, expected), expected)
+
+
+def test_what_came_with_a_directory_that_was_moved_is_as_old_as_the_move(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed, arrival = late_event(journal, monkeypatch, SECOND)
+    journal.capture.quiet_since = changed - SECOND
+    assert row_of(journal, b"f", Arrival(arrival, arrival, moved=True)) == (arrival, arrival)
+
+
+def test_X10_a_version_is_not_older_than_its_last_change(journal: Journal) -> None:
+    """What was read may be newer than the event that led to it: a cut between the two must not hold it."""
+    put(journal.root, b"f", b"one\n")
+    later(journal)
+    journal.look(b"f")
+    first = journal.store.clock.now()
+    later(journal)
+    put(journal.root, b"f", b"three\n")
+    assert row_of(journal, b"f", Arrival(first, first, own=True)) == (first, change_time(journal, b"f"))
+    catalogue = journal.store.catalogue()
+    assert catalogue.entry_at(1, b"f", Cut(journal.capture.last_seq, first + 1)).size == len(b"one\n")
+    assert catalogue.changed_late(1, first + 1, journal.capture.last_seq) == [b"f"]
+
+
+def test_what_is_made_in_a_directory_does_not_make_that_one_younger(journal: Journal) -> None:
+    (journal.root / "d").mkdir()
+    made = journal.store.clock.now()
+    later(journal)
+    put(journal.root, b"d/f", b"one\n")
+    assert change_time(journal, b"d") > made
+    assert row_of(journal, b"d", Arrival(made, made, own=True)) == (made, made)
+
+
+def test_a_change_through_another_name_became_true_with_it(journal: Journal) -> None:
+    put(journal.root, b"a", b"one\n")
+    os.link(journal.root / "a", journal.root / "b")
+    journal.baseline()
+    put(journal.root, b"a", b"two\n")
+    later(journal)
+    journal.capture.quiet_since = late = journal.store.clock.now()
+    with journal.looking():
+        journal.capture.path(b"a", Arrival(late, late, own=True))
+        journal.capture.other_names()
+        journal.capture.flush()
+    assert journal.live(b"a").at == journal.live(b"b").at == change_time(journal, b"a")
+
+
+def test_a_directory_arrived_with_its_event_and_not_when_that_was_taken(journal: Journal, blind: Blind) -> None:
+    put(journal.root.parent, b"outside/sub/f", b"old\n")
+    journal.baseline()
+    (journal.root.parent / "outside").rename(journal.root / "d")
+    arrival = journal.store.clock.now()
+    blind.changes.touch(b"d", arrival, finished=True, moved=True)
+    blind.changes.directories.add(b"d")
+    later(journal)
+    journal.sync()
+    assert journal.live(b"d/sub/f").at == journal.live(b"d/sub").at == arrival
+
+
+@pytest.mark.parametrize("database", [False, True])
+@pytest.mark.parametrize("exact", [True, False])
+def test_what_waited_to_be_heard_is_no_old_thing_that_was_moved_in(
+    journal: Journal, blind: Blind, exact: bool, database: bool
+) -> None:
+    """A reader of events who is late: somebody looked between a change and the arrival of its event."""
+    blind.exact = exact
+    journal.baseline()
+    if database:  # it is heard for while it is read
+        put(journal.root, b"x.db-wal", b"log")
+        journal.reconciler.soil([b"x.db-wal"])
+    put(journal.root, b"d/f", b"one\n")  # within the grain of the clock its change time is before the look
+    later(journal)
+    blind.queued.touch(b"d", journal.store.clock.now(), finished=True)
+    blind.queued.directories.add(b"d")
+    for _ in range(2):
+        with journal.looking():
+            journal.reconciler.run(everything=False)
+    journal.sync()
+    assert journal.live(b"d/f").at == change_time(journal, b"d/f")
+    with journal.looking():
+        journal.reconciler.run(everything=True)
+    assert journal.capture.quiet_since > journal.live(b"d/f").at
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify")
+def test_a_directory_that_is_made_elsewhere_and_moved_in_is_not_older_than_the_move(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, make_observer)
+    try:
+        journal.baseline()
+        put(tmp_path, b"outside/sub/f", b"new\n")
+        later(journal)
+        before = journal.store.clock.now()
+        (tmp_path / "outside").rename(journal.root / "d")
+        later(journal)
+        journal.assert_equal()
+        assert min(journal.live(path).at for path in (b"d/sub/f", b"d/sub", b"d")) >= before - 10 * MILLISECOND
+        assert change_time(journal, b"d/sub/f") < before - 20 * MILLISECOND
+    finally:
+        journal.close()
+
+
 def test_found_by_a_scan_is_flagged_and_says_since_when(journal: Journal) -> None:
     put(journal.root, b"f", b"one\n")
     journal.look(b"f")
@@ -143,6 +294,54 @@ def test_found_by_a_scan_is_flagged_and_says_since_when(journal: Journal) -> Non
     journal.everything()
     live = journal.live(b"f")
     assert live.entry == ABSENT and live.since < before < live.at
+
+
+# what proves an entry unchanged
+
+
+HOUR = 3600 * 1000 * MILLISECOND
+
+
+def test_V5_a_stat_proves_nothing_within_the_clocks_grain_after_the_clock_was_set_back(journal: Journal) -> None:
+    journal.store.clock.correction += HOUR  # as after the wall clock was set back by one
+    for attempt in range(100):
+        put(journal.root, b"f", b"%d\n" % attempt)
+        journal.look(b"f")
+        stat = journal.live(b"f").stat
+        if stat.seen < journal.store.clock.from_wall(stat.ctime) + 20 * MILLISECOND:
+            break  # else the machine was too slow
+    assert _needs(journal, b"f")
+    later(journal)
+    journal.everything()
+    assert not _needs(journal, b"f")
+
+
+def test_V5_the_children_of_a_scan_date_their_looks_in_journal_time(journal: Journal) -> None:
+    for number in range(500):
+        put(journal.root, b"f%d" % number, b"one\n")
+    later(journal)
+    journal.store.clock.correction += HOUR
+    before = journal.store.clock.look()
+    journal.baseline()
+    assert all(before < live.stat.seen < journal.store.clock.now() for live in journal.store.catalogue().below(1, b""))
+    assert not any(_needs(journal, b"f%d" % number) for number in range(500))
+
+
+def _needs(journal: Journal, path: bytes) -> bool:
+    """Whether the journal says of a file that did not change that it has to be read."""
+    live = journal.live(path)
+    return journal.capture.needs_reading(live, live.stat)
+
+
+def test_V5_a_look_before_the_clock_was_set_back_proves_no_more_than_it_did(journal: Journal) -> None:
+    put(journal.root, b"f", b"one\n")
+    later(journal)
+    journal.look(b"f")
+    assert not _needs(journal, b"f")
+    journal.store.clock.correction += HOUR
+    assert _needs(journal, b"f"), "it is read once more"
+    journal.everything()
+    assert not _needs(journal, b"f")
 
 
 # contents

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import random
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mulligan.clock import MILLISECOND
+from mulligan.clock import NANOSECONDS as SECOND
 from mulligan.journal import reconcile
 from mulligan.model import Cut, Flag, Kind
 from mulligan.watch.ignore import IgnoreRules
@@ -336,8 +340,123 @@ def test_W7_what_changed_while_it_was_read_is_flagged_and_looked_at_again(journa
     assert journal.reconciler.backlog == 1
     with journal.looking():
         journal.reconciler.run(everything=True)
-    assert journal.store.catalogue().flagged(1) == []
+    assert journal.store.catalogue().flagged(1, Cut(journal.capture.last_seq)) == []
     assert journal.reconciler.backlog == 0
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_W7_what_is_to_be_confirmed_is_due_without_another_event(
+    journal: Journal, blind: Blind, monkeypatch: pytest.MonkeyPatch, torn: bool
+) -> None:
+    journal.baseline()
+    hand = Hand(journal.store.clock.now())
+    monkeypatch.setattr(journal.reconciler, "_now", hand)
+    put(journal.root, b"f", b"half\n")
+    if torn:
+        real = journal.capture.read
+        monkeypatch.setattr(journal.capture, "read", lambda path: replace(real(path), torn=True))
+    blind.changes.touch(b"f", hand(), finished=torn)
+    start = hand.now
+    journal.reconciler.take(blind.drain())
+    due = look(journal)
+    assert journal.live(b"f").flags & (Flag.TORN if torn else Flag.UNPROVEN)
+    assert due is not None and start < due < start + SECOND // 2
+    if torn:
+        monkeypatch.setattr(journal.capture, "read", real)
+    hand.now = due
+    assert look(journal) is None
+    assert not journal.live(b"f").flags & (Flag.TORN | Flag.UNPROVEN)
+
+
+def test_what_a_barrier_took_meanwhile_is_due(journal: Journal, blind: Blind) -> None:
+    journal.baseline()
+    put(journal.root, b"f", b"one\n")
+    put(journal.root, b"g", b"one\n")
+    (journal.root / "d").mkdir()
+    blind.changes.touch(b"f", journal.store.clock.now(), finished=True)
+    blind.queued.touch(b"g", journal.store.clock.now(), finished=True)
+    blind.queued.directories.add(b"d")
+    journal.reconciler.take(blind.drain())
+    due = look(journal)
+    assert [row.path for row in journal.rows] == [b"f"]
+    assert due is not None and due <= journal.store.clock.now()
+    assert look(journal) is None
+    assert journal.read(b"g") == b"one\n"
+
+
+class Hand:
+    """A clock that a test moves; it goes on by a microsecond whenever it is asked."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        self.now += 1000
+        return self.now
+
+
+def edit(journal: Journal, hand: Hand, number: int, *, finished: bool = True) -> int | None:
+    """A version of f, its event, and a look at what is due; gives when more is."""
+    put(journal.root, b"f", b"%d\n" % number)
+    changes = Changes()
+    changes.touch(b"f", hand(), finished=finished)
+    journal.reconciler.take(changes)
+    return look(journal)
+
+
+def look(journal: Journal) -> int | None:
+    with journal.looking():
+        return journal.reconciler.run(everything=False)
+
+
+def test_W11_finished_versions_are_captured_while_there_are_tokens(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.baseline()
+    hand = Hand(journal.store.clock.now())
+    monkeypatch.setattr(journal.reconciler, "_now", hand)
+    for number in range(20):
+        assert edit(journal, hand, number) is None
+    assert len(journal.rows) == 20, "each at once"
+    start = hand.now
+    due = edit(journal, hand, 20)
+    assert due is not None and 0 < due - start < SECOND // 2
+    hand.now = due - MILLISECOND
+    assert look(journal) == due and len(journal.rows) == 20
+    hand.now = due
+    assert look(journal) is None and len(journal.rows) == 21
+    for number in range(21, 31):  # from now on twice a second
+        hand.now += SECOND // 2
+        assert edit(journal, hand, number) is None
+    hand.now += SECOND + SECOND // 2
+    for number in range(31, 34):
+        assert edit(journal, hand, number) is None, "three came back"
+    assert edit(journal, hand, 34) is not None
+    assert len(journal.rows) == 34
+    hand.now += 60 * SECOND
+    for number in range(35, 55):
+        assert edit(journal, hand, number) is None, "never more than all of them"
+    assert edit(journal, hand, 55) is not None
+
+
+def test_W11_what_is_only_being_written_takes_no_token_and_waits_a_quarter_of_a_second(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.baseline()
+    hand = Hand(journal.store.clock.now())
+    monkeypatch.setattr(journal.reconciler, "_now", hand)
+    for number in range(60):
+        edit(journal, hand, number, finished=False)
+        assert {row.entry.hash for row in journal.rows} >= {hashlib.sha256(b"%d\n" % number).digest()}
+        hand.now += SECOND // 4
+    last = len(journal.rows)
+    edit(journal, hand, 60, finished=False)
+    due = edit(journal, hand, 61, finished=False)
+    assert due is not None and 0 < due - hand.now <= SECOND // 4
+    assert len(journal.rows) == last + 1
+    for number in range(62, 82):
+        edit(journal, hand, number)
+    assert len({row.entry.hash for row in journal.rows[last:]}) == 21
 
 
 def test_a_clients_temporary_file_waits(journal: Journal, blind: Blind) -> None:
@@ -361,11 +480,9 @@ def test_a_sqlite_database_is_read_with_its_log(journal: Journal) -> None:
     put(journal.root, b"x.db-wal", b"wal two")
     journal.reconciler.soil([b"x.db-shm"])
     journal.sync()
-    assert journal.read(b"x.db-wal") == b"wal one", "the shared memory tells of the database alone"
-    journal.reconciler.soil([b"x.db"])
-    journal.sync()
     assert journal.read(b"x.db-wal") == b"wal two"
     assert journal.read(b"x.db").endswith(b"1")
+    assert journal.store.catalogue().live(1, b"x.db-shm") is None
 
 
 def test_a_file_over_the_limit_is_listed_as_unknown_until_it_fits(tmp_path: Path) -> None:

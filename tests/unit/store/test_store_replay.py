@@ -271,6 +271,23 @@ def test_journal_time_goes_on_after_a_restart_with_the_clock_set_back(
         assert store.clock.now() > again
 
 
+def test_V5_no_moment_is_stored_without_the_correction_that_it_was_made_with(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.log.append([StatsFact(1, [])])
+        store.clock.correction += 10**12
+        store.log.append([StatsFact(1, [])])
+        assert store.catalogue().meta("correction") == 10**12
+        batch = store.catalogue().meta("batch")
+        store.log_clock()
+        assert store.catalogue().meta("batch") == batch, "it is said once"
+        store.clock.correction += 10**12
+        store.log_clock()
+        assert store.catalogue().meta("correction") == 2 * 10**12
+        store.log.append([StatsFact(1, [])])
+    with opened(tmp_path) as store:
+        assert store.clock.correction == 2 * 10**12
+
+
 def test_the_first_start_is_remembered(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         first = store.first_start
