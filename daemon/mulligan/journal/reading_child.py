@@ -193,7 +193,9 @@ def main() -> int:
     """Serve the parent; it ends the child by closing the requests."""
     os.nice(_NICENESS)
     os.umask(0o077)
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    # not sys.stdout: with PYTHONUNBUFFERED a signal may cut what it writes
+    with open(sys.stdout.fileno(), "wb", closefd=False) as answers:
+        serve(sys.stdin.buffer, answers)
     return 0
 
 

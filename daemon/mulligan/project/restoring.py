@@ -113,7 +113,7 @@ class Restorer:
     def plan_inverse(self, operation: OperationFact, *, force: bool = False) -> Plan:
         """What takes an operation back: paths that changed since are skipped, or taken too with `force`."""
         self._worker.sync()
-        outcome = msgspec.msgpack.decode(operation.payload, type=Outcome)
+        outcome = msgspec.msgpack.decode(self._payload(operation, _DONE), type=Outcome)
         catalogue, project = self._store.catalogue(), self._worker.project_id
         changes, skipped = [], []
         for done in outcome.done:
@@ -170,13 +170,20 @@ class Restorer:
         return done, undone
 
     def _operations(self, *phases: str) -> list[OperationFact]:
+        """The operations in some phase, oldest first, without what was planned or came of them."""
         marks = ", ".join("?" for _ in phases)
         cursor = self._store.catalogue().db.execute(
-            "select id, project, kind, phase, time, target, before, case phase when 'done' then outcome else plan end,"
-            f" undoes from operation where project = ? and phase in ({marks}) order by number",
+            "select id, project, kind, phase, time, target, before, x'', undoes from operation"
+            f" where project = ? and phase in ({marks}) order by number",
             (self._worker.project_id, *phases),
         )
         return [OperationFact(*found) for found in cursor]
+
+    def _payload(self, operation: OperationFact, phase: str) -> bytes:
+        """The plan ("begin") or the outcome ("done") of an operation, encoded."""
+        query = "select body from payload where operation = ? and phase = ?"
+        (body,) = self._store.catalogue().db.execute(query, (operation.id, phase)).fetchone()
+        return bytes(body)
 
     # the steps
 
@@ -267,7 +274,7 @@ class Restorer:
     def recover(self) -> None:
         """Finish or roll back what a crash interrupted, and record the result. Raises MulliganError to try again."""
         for operation in self._operations("begin", "staged"):
-            plan = msgspec.msgpack.decode(operation.payload, type=Plan)
+            plan = msgspec.msgpack.decode(self._payload(operation, "begin"), type=Plan)
             outcome = recover(
                 self._worker.root,
                 plan,

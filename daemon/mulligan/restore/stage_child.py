@@ -87,8 +87,9 @@ def main() -> int:
         answer = ({index: seen.stat for index, seen in staged.seen.items()}, staged.damaged)
     except OSError as error:
         answer = OSError(error.errno, error.strerror)
-    sys.stdout.buffer.write(pickle.dumps(answer))
-    sys.stdout.buffer.flush()
+    # not sys.stdout: with PYTHONUNBUFFERED a signal may cut what it writes
+    with open(sys.stdout.fileno(), "wb", closefd=False) as answers:
+        pickle.dump(answer, answers)
     return 0
 
 

@@ -343,28 +343,17 @@ def _gap(db: sqlite3.Connection, fact: records.GapFact) -> None:
 
 
 def _operation(db: sqlite3.Connection, fact: records.OperationFact) -> None:
+    # Plans and outcomes of a big restore are megabytes: they have rows of their own, which no change of phase rewrites.
     if fact.phase == "begin":
         (number,) = db.execute("select coalesce(max(number), 0) + 1 from operation").fetchone()
         db.execute(
-            "insert or replace into operation values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                fact.id,
-                fact.project,
-                fact.kind,
-                fact.phase,
-                fact.time,
-                fact.target,
-                fact.before,
-                fact.payload,
-                b"",
-                fact.undoes,
-                number,
-            ),
+            f"insert or replace into operation values ({_marks(9)})",
+            (fact.id, fact.project, fact.kind, fact.phase, fact.time, fact.target, fact.before, fact.undoes, number),
         )
-        return
-    db.execute("update operation set phase = ? where id = ?", (fact.phase, fact.id))
-    if fact.phase == "done":
-        db.execute("update operation set outcome = ? where id = ?", (fact.payload, fact.id))
+    else:
+        db.execute("update operation set phase = ? where id = ?", (fact.phase, fact.id))
+    if fact.phase in ("begin", "done"):
+        db.execute("insert or replace into payload values (?, ?, ?)", (fact.id, fact.phase, fact.payload))
 
 
 def _clock(db: sqlite3.Connection, fact: records.ClockFact) -> None:

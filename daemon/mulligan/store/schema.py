@@ -78,9 +78,10 @@ create table offset (file blob primary key, state blob not null) without rowid;
 create table gap (project int not null, start int not null, end int not null, reason text not null);
 create table operation (
     id text primary key, project int not null, kind text not null, phase text not null, time int not null,
-    target text not null, before text not null, plan blob not null, outcome blob not null, undoes text not null,
-    number int not null
+    target text not null, before text not null, undoes text not null, number int not null
 ) without rowid;
+create table payload (operation text not null, phase text not null, body blob not null);
+create unique index payload_operation on payload (operation, phase);
 create index operation_project on operation (project, number);
 """
 
