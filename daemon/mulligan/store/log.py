@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mulligan.clock import Clock
+from mulligan.clock import NANOSECONDS, Clock
 from mulligan.errors import BusyError, MulliganError, ReadOnlyError
 from mulligan.faults import point
 from mulligan.store import encoding, records
@@ -103,6 +103,7 @@ class Log:
         self._ready = threading.Condition()
         self._closing = False
         self._left = False
+        self._last_other = 0
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self.damage = ""
         self.committed: Callable[[], None] = lambda: None
@@ -125,6 +126,11 @@ class Log:
         self._writer.close()
         self._db.close()
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether somebody else than a scan used the log in the last second."""
+        return self._clock.now() - self._last_other < NANOSECONDS
+
     def submit(
         self, facts: Sequence[AnyFact], contents: Sequence[encoding.Encoded | Placed] = (), *, bulk: bool = False
     ) -> Future[Receipt]:
@@ -144,6 +150,8 @@ class Log:
                 submission.future.set_exception(BusyError("the store is being closed", hint="try again in a moment"))
             else:
                 (self._bulk if bulk else self._waiting).append(submission)
+                if not bulk:
+                    self._last_other = self._clock.now()
                 self._ready.notify()
         return submission.future
 
