@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import os
 import random
+import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -440,3 +442,35 @@ def _paths(items: list[Any]) -> list[dict[str, Any]]:
 def _bytes(item: dict[str, Any], key: str) -> bytes:
     coded = item.get(f"{key}_b64") or item.get("path_b64")
     return base64.b64decode(coded) if coded else item[key].encode()
+
+
+@pytest.mark.parametrize("point", ["", "restore.before_done", "restore.before_done_commit"])
+def test_R8_the_rows_of_a_big_restore_are_made_once(daemon: DaemonFixture, project: Path, point: str) -> None:
+    """Most of them go ahead of the operation's end; whoever finishes it after a kill finds them made."""
+    for number in range(2500):
+        put(project, b"d%d/f%d" % (number % 7, number), b"old %d" % number)
+    daemon.add(project)
+    first, wanted = take(daemon, project), snapshot(project)
+    for number in range(2500):
+        put(project, b"d%d/f%d" % (number % 7, number), b"new %d" % number)
+    second, before = take(daemon, project), snapshot(project)
+    if point:
+        daemon.stop()
+        daemon.arm(f"{point}=kill")
+        daemon.start()
+        with pytest.raises((OSError, RpcError, EOFError)):
+            restore(daemon, project, first["id"])
+        assert daemon.faults_hit() == [point]
+        daemon.arm("")
+        daemon.restart(kill=True)
+    else:
+        assert restore(daemon, project, first["id"])["verified"]
+    assert_tree(project, wanted)
+    found = daemon.call("checkpoint.diff", project=project, **{"from": second["id"]})
+    assert len(found["modified_files"]) == 2500
+    with closing(sqlite3.connect(daemon.data_dir / "catalogue.db")) as catalogue:
+        query = "select count(*) from row where kind = 1 and seq > (select seq from checkpoint where id = ?)"
+        (made,) = catalogue.execute(query, (second["id"],)).fetchone()
+    assert made == 2500
+    daemon.call("operation.undo", project=project, confirmed=True)
+    assert_tree(project, before)

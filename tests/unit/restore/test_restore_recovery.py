@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from mulligan.restore.plan import Outcome, Plan
+from mulligan.restore.stage import BUCKET
 from support import restore_child
 from support.restoring import Listing, MemoryContents, build, directory, file, link, scan
 
@@ -161,3 +162,20 @@ def test_a_file_that_a_recovery_was_making_is_no_version(base: Path) -> None:
     assert outcome(base).complete and not outcome(base).captured
     assert scan(base / "project") == new()
     assert os.listdir(base / "staging") == []
+
+
+@pytest.mark.parametrize("fault", ["restore.staging=kill@1700", "restore.applying=kill@1700", "restore.applied=kill"])
+def test_R8_a_restore_of_more_files_than_a_bucket_of_the_stage_holds(tmp_path: Path, fault: str) -> None:
+    many = 2 * BUCKET + 5
+    before = {b"%d" % number: file(CONTENTS, b"old %d" % number) for number in range(many)}
+    after = {b"%d" % number: file(CONTENTS, b"new %d" % number) for number in range(many)}
+    build(tmp_path / "project", before, CONTENTS)
+    build(tmp_path / "target", after, CONTENTS)
+    (tmp_path / "staging").mkdir(mode=0o700)
+    child(tmp_path, fault)
+    stage = [name for name in os.listdir(tmp_path / "staging/op") if name.startswith("b")]
+    assert sorted(stage) == ["b1", "b2"]
+    restore_child.run(tmp_path)
+    found = scan(tmp_path / "project")
+    assert found == (before if "staging" in fault else after)
+    assert os.listdir(tmp_path / "staging") == []

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mulligan.clock import NANOSECONDS
 from mulligan.errors import BusyError, ReadOnlyError
 from mulligan.store import log as log_module
 from mulligan.store.log import Receipt, StoreFullError
@@ -327,3 +328,15 @@ def test_two_submissions_of_one_project_in_one_batch_build_on_each_other(
     project = store.catalogue().project(1)
     assert (project.files, project.size, project.last_seq) == (1, 5, 3)
     assert [each.entry.size for each in store.catalogue().versions(1, b"f")] == [3, 4, 5]
+
+
+def test_the_log_is_shared_while_somebody_else_than_a_scan_uses_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        moment = store.clock.now() + 2 * NANOSECONDS  # later than whatever opening it wrote
+        store.clock.now = lambda: moment  # type: ignore[method-assign]
+        store.log.submit([OffsetFact(b"f", b"1")], bulk=True).result()
+        assert not store.log.is_shared
+        store.log.append([OffsetFact(b"f", b"2")])
+        assert store.log.is_shared
+        moment += 2 * NANOSECONDS
+        assert not store.log.is_shared

@@ -1,0 +1,106 @@
+"""What a child process answers arrives whole, however often it is stopped and whatever its environment says."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mulligan.journal.reading_child import Answer, Request, Setup, frame, read_frame
+from mulligan.model import ABSENT, Entry, Kind
+from mulligan.restore.plan import Step
+from mulligan.restore.stage_child import Half
+from mulligan.store.store import Store
+
+#: More answers than a pipe holds (64 KiB).
+MANY = 3000
+
+
+def _start(module: str) -> subprocess.Popen[bytes]:
+    environ = os.environ | {"PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen([sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def _stop_while_it_writes(child: subprocess.Popen[bytes]) -> None:
+    """Stop and continue a child that waits in the middle of a write, because the pipe is full."""
+    assert child.stdout is not None
+    waiting = array.array("i", [0])
+
+    def full() -> bool:
+        fcntl.ioctl(child.stdout.fileno(), termios.FIONREAD, waiting)  # type: ignore[union-attr]
+        return waiting[0] >= 1 << 16
+
+    _until(full)
+    _until(lambda: _state(child.pid) == "S")
+    child.send_signal(signal.SIGSTOP)
+    _until(lambda: _state(child.pid) == "T")
+    child.send_signal(signal.SIGCONT)
+    _until(lambda: _state(child.pid) != "T")
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc for the state of a process")
+def test_a_reading_child_that_is_stopped_answers_whole(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    for number in range(MANY):
+        (root / f"file {number} with a long name to fill the pipe").write_bytes(b"%d" % number)
+    store = Store(str(tmp_path / "store"))
+    try:
+        setup = Setup(os.fsencode(root), store.pool, store.catalogue_path, 1 << 40, 0)
+        names = [os.fsencode(name) for name in os.listdir(root)]
+        child = _start("mulligan.journal.reading_child")
+        assert child.stdin is not None and child.stdout is not None
+        with child.stdin as requests:
+            requests.write(frame(msgspec.msgpack.encode(setup)))
+            requests.write(frame(msgspec.msgpack.encode(Request(1, [(b"", names)]))))
+        _stop_while_it_writes(child)
+        with child.stdout as answers:
+            data = read_frame(answers)
+        assert data is not None
+        assert len(msgspec.msgpack.decode(data, type=Answer).items) == MANY
+        assert child.wait() == 0
+    finally:
+        store.close()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc for the state of a process")
+def test_a_staging_child_that_is_stopped_answers_whole(tmp_path: Path) -> None:
+    (tmp_path / "stage").mkdir()
+    store = Store(str(tmp_path / "store"))
+    try:
+        jobs = [(number, Step(b"%d" % number, ABSENT, Entry(Kind.LINK, 0o777, target=b"x"))) for number in range(999)]
+        half = Half(store.pool, store.catalogue_path, os.fsencode(tmp_path / "stage"), False, jobs)
+        child = _start("mulligan.restore.stage_child")
+        assert child.stdin is not None and child.stdout is not None
+        with child.stdin as requests:
+            requests.write(msgspec.msgpack.encode(half))
+        _stop_while_it_writes(child)
+        with child.stdout as answers:
+            data = answers.read()
+        assert child.wait() == 0
+        seen, damaged = pickle.loads(data)
+        assert sorted(seen) == list(range(999)) and damaged == []
+    finally:
+        store.close()
