@@ -84,6 +84,10 @@ class Mulligan(Peer):
         self._call("project.resume")
         self._call("watch.sync")
 
+    def notice(self) -> None:
+        """Capture what happened, as it does before it is asked for anything."""
+        self.connection.call("watch.sync")
+
     def store(self) -> Path:
         return self.daemon.data_dir
 

@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -209,6 +210,28 @@ def test_V4_a_damaged_catalogue_is_refused_and_made_again_when_moved_aside(
     restore(daemon, project, made["id"])
     assert_tree(project, tree)
     assert daemon.call("store.verify")["clean"]
+
+
+def test_a_store_is_verified_beside_what_is_written_to_it(daemon: DaemonFixture, project: Path) -> None:
+    put(project, b"f", b"0\n")
+    daemon.add(project)
+    ended = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not ended.is_set():
+            number += 1
+            put(project, b"f", b"%d\n" % number)
+            take(daemon, project)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        found = [daemon.call("store.verify") for _ in range(40)]
+    finally:
+        ended.set()
+        writer.join()
+    assert [each for each in found if not each["clean"]] == []
 
 
 def test_V4_a_state_database_that_cannot_be_read_is_refused(daemon: DaemonFixture) -> None:

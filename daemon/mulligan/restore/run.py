@@ -20,7 +20,7 @@ from mulligan.restore.plan import Done, Outcome, Plan, Step, same, same_content,
 from mulligan.restore.sqlite import in_use
 from mulligan.restore.stage import MANY, Contents, Job, Stage, Staged, stage_files
 from mulligan.restore.swap import Capture, NotTakenError, Swapper
-from mulligan.restore.tree import Nearby, Seen, Tree, kind_of, look, proves, recorded, set_mode, status, why
+from mulligan.restore.tree import Nearby, Seen, Tree, inode_of, kind_of, look, proves, recorded, set_mode, status, why
 
 
 def never() -> int:
@@ -202,9 +202,8 @@ class Run:
             entry = self.swapper.put(index, step, before, directory, name)
         elif before is None:
             os.mkdir(name, OPEN_BITS, dir_fd=directory)
-            if os.geteuid() == 0:
-                above = os.fstat(directory)
-                os.chown(name, above.st_uid, above.st_gid, dir_fd=directory, follow_symlinks=False)
+            if os.geteuid() == 0 and (owner := _owner(os.fstat(directory))) != (os.geteuid(), os.getegid()):
+                os.chown(name, *owner, dir_fd=directory, follow_symlinks=False)
             entry = step.expected if step.expected.kind != Kind.UNKNOWN else ABSENT
         elif self.resumed:
             entry = step.expected
@@ -219,7 +218,8 @@ class Run:
             raise NotTakenError("changed since the plan was made")
         set_mode(directory, name, step.target.mode, before.st_ino)
         self._inplace.append(step.path)
-        self._changed[index] = Seen(os.stat(name, dir_fd=directory, follow_symlinks=False), step.target)
+        changed = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        self._changed[index] = Seen(inode_of(changed), step.target)
         return step.expected
 
     def _ensure_staged(self, index: int, step: Step) -> None:
@@ -353,6 +353,10 @@ class Run:
         if step.target.kind == Kind.FILE and seen is not None and seen.unchanged(directory, name, found):
             return found, True
         return found, same(look(directory, name), step.target)
+
+
+def _owner(found: os.stat_result) -> tuple[int, int]:
+    return found.st_uid, found.st_gid
 
 
 def listed(steps: list[Step]) -> list[tuple[bytes, str]]:

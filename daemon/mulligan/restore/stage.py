@@ -21,7 +21,7 @@ from mulligan.errors import IntegrityError, MulliganError, UsageError
 from mulligan.model import Kind
 from mulligan.restore import exchange
 from mulligan.restore.plan import Step
-from mulligan.restore.tree import Seen, Tree, kind_of, names, sync_file
+from mulligan.restore.tree import Seen, Tree, inode_of, kind_of, names, sync_file
 
 #: Above this a content is read in pieces (bytes).
 LARGE = 4 << 20
@@ -186,7 +186,7 @@ def stage_files(
             except IntegrityError as error:
                 staged.damaged.append((index, error.message))
             else:
-                staged.seen[index] = Seen(found, step.target)
+                staged.seen[index] = Seen(inode_of(found), step.target)
         if sync:
             sync_file(directory, b".")
     finally:

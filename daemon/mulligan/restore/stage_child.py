@@ -7,8 +7,8 @@ of the daemon stays free for captures and requests meanwhile.
 
 from __future__ import annotations
 
+import errno
 import os
-import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ import msgspec
 from mulligan.errors import MulliganError
 from mulligan.restore.plan import Step
 from mulligan.restore.stage import BUCKET, Job, Staged, stage_files
-from mulligan.restore.tree import Seen
+from mulligan.restore.tree import Inode, Seen
 from mulligan.store.catalogue import Catalogue, connect
 from mulligan.store.contents import Contents
 
@@ -36,6 +36,15 @@ class Half(msgspec.Struct, array_like=True):
     jobs: list[tuple[int, Step]]
 
 
+class Made(msgspec.Struct, array_like=True):
+    """What a child answers: what it made by step number, or the error that ended it (an errno and its words)."""
+
+    seen: list[tuple[int, Inode]]
+    damaged: list[tuple[int, str]]
+    error: int = 0
+    reason: str = ""
+
+
 def stage_in_children(stage_dir: bytes, jobs: list[Job], pool: str, catalogue: str, *, careful: bool) -> Staged:
     """Stage the files of many steps, nothing made durable yet.
 
@@ -47,15 +56,15 @@ def stage_in_children(stage_dir: bytes, jobs: list[Job], pool: str, catalogue: s
     steps = dict(jobs)
     staged = Staged({}, [])
     with ThreadPoolExecutor(CHILDREN) as threads:
-        for seen, damaged in threads.map(
+        for made in threads.map(
             lambda half: _ask(Half(pool, catalogue, stage_dir, careful, half)), [half for half in halves if half]
         ):
-            staged.seen.update({index: Seen(found, steps[index].target) for index, found in seen.items()})
-            staged.damaged += damaged
+            staged.seen.update({index: Seen(found, steps[index].target) for index, found in made.seen})
+            staged.damaged += made.damaged
     return staged
 
 
-def _ask(half: Half) -> tuple[dict[int, os.stat_result], list[tuple[int, str]]]:
+def _ask(half: Half) -> Made:
     done = subprocess.run(
         [sys.executable, "-m", "mulligan.restore.stage_child"],
         input=msgspec.msgpack.encode(half),
@@ -63,15 +72,17 @@ def _ask(half: Half) -> tuple[dict[int, os.stat_result], list[tuple[int, str]]]:
         check=False,
         cwd="/",
     )
-    if done.returncode != 0 or not done.stdout:
+    try:
+        made = msgspec.msgpack.decode(done.stdout, type=Made)
+    except msgspec.DecodeError:
+        made = None
+    if made is None or done.returncode != 0:
         raise MulliganError(
             f"a staging process ended with status {done.returncode}", hint="try again; nothing was changed"
         )
-    answer = pickle.loads(done.stdout)
-    if isinstance(answer, OSError):
-        raise answer
-    found: tuple[dict[int, os.stat_result], list[tuple[int, str]]] = answer
-    return found
+    if made.error:
+        raise OSError(made.error, made.reason)
+    return made
 
 
 def main() -> int:
@@ -81,15 +92,14 @@ def main() -> int:
     half = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Half)
     catalogue = Catalogue(connect(half.catalogue))
     contents = Contents(half.pool, lambda: catalogue)
-    answer: object
     try:
         staged = stage_files(half.stage, half.jobs, contents, careful=half.careful)
-        answer = ({index: seen.stat for index, seen in staged.seen.items()}, staged.damaged)
+        made = Made([(index, seen.stat) for index, seen in staged.seen.items()], staged.damaged)
     except OSError as error:
-        answer = OSError(error.errno, error.strerror)
+        made = Made([], [], error.errno or errno.EIO, error.strerror or str(error))
     # not sys.stdout: with PYTHONUNBUFFERED a signal may cut what it writes
     with open(sys.stdout.fileno(), "wb", closefd=False) as answers:
-        pickle.dump(answer, answers)
+        answers.write(msgspec.msgpack.encode(made))
     return 0
 
 

@@ -19,8 +19,10 @@ from mulligan.restore import exchange
 from mulligan.restore.plan import UNKNOWN, Step, same
 from mulligan.restore.stage import Stage, discard, stage_name, step_number
 from mulligan.restore.tree import (
+    Inode,
     Seen,
     Tree,
+    inode_of,
     is_empty,
     kind_of,
     look,
@@ -100,7 +102,7 @@ class Swapper:
             self.give_back(index, directory, name)
             raise NotTakenError("holds entries that are not known", kept=True)
         if entry is step.expected or same(entry, step.expected) or is_opened(entry, step.expected):
-            self.displaced[index] = Seen(found, step.expected)
+            self.displaced[index] = Seen(inode_of(found), step.expected)
             return step.expected
         if not self.force and step.expected.kind != Kind.UNKNOWN:
             self.give_back(index, directory, name)
@@ -109,7 +111,7 @@ class Swapper:
         if stored.kind == Kind.UNKNOWN:
             self.give_back(index, directory, name)
             raise NotTakenError(f"cannot be captured ({stored.reason})", kept=True)
-        self.displaced[index] = Seen(found, stored)
+        self.displaced[index] = Seen(inode_of(found), stored)
         return stored
 
     def give_back(self, index: int, directory: int, name: bytes) -> None:
@@ -125,14 +127,15 @@ class Swapper:
                     exchange.move(self.stage.fd, mine, directory, name)
             return
         for _ in range(_TRIES):
-            held = Seen(os.stat(mine, dir_fd=self.stage.fd, follow_symlinks=False), look(self.stage.fd, mine))
+            held = os.stat(mine, dir_fd=self.stage.fd, follow_symlinks=False)
+            theirs = Seen(inode_of(held), look(self.stage.fd, mine))
             try:
                 self.stage.swap(mine, directory, name)
             except FileNotFoundError:
                 return
             if ours.unchanged(self.stage.fd, mine):
                 return
-            ours = held
+            ours = theirs
 
     def undo(self, index: int, step: Step) -> None:
         """Take one step back that was taken; what cannot go back stays where it is. Raises OSError."""
@@ -203,7 +206,7 @@ class Swapper:
         if step.target.kind == Kind.FILE:
             set_mode(self.stage.fd, mine, step.target.mode)
         found = os.stat(mine, dir_fd=self.stage.fd, follow_symlinks=False)
-        self.staged[index] = Seen(found, seen.entry)
+        self.staged[index] = Seen(inode_of(found), seen.entry)
 
 
 def store(directory: int, name: bytes, path: bytes, entry: Entry, capture: Capture) -> Entry:
@@ -262,7 +265,7 @@ def _is_expected(step: Step, before: os.stat_result, found: os.stat_result) -> b
     )
 
 
-def _is_same_inode(directory: int, name: bytes, seen: os.stat_result) -> bool:
+def _is_same_inode(directory: int, name: bytes, seen: Inode) -> bool:
     now = os.stat(name, dir_fd=directory, follow_symlinks=False)
     return kind_of(now.st_mode) == Kind.FILE and (now.st_ino, now.st_size, now.st_mtime_ns, now.st_mode) == (
         seen.st_ino,

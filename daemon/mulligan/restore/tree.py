@@ -188,10 +188,31 @@ def read(fd: int) -> Entry:
     return Entry(Kind.FILE, stat.S_IMODE(found.st_mode), size, digest.digest())
 
 
+class Inode(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What lstat says of an inode, as far as it tells one version from another. Names are those of `os.stat_result`."""
+
+    st_dev: int
+    st_ino: int
+    st_mode: int
+    st_size: int
+    st_mtime_ns: int
+    st_ctime_ns: int
+    st_uid: int
+    st_gid: int
+
+
+def inode_of(found: os.stat_result) -> Inode:
+    """The parts of a stat result that `Seen` keeps: it is kept for every file of a restore."""
+    return Inode(
+        found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns,
+        found.st_uid, found.st_gid,
+    )  # fmt: skip
+
+
 class Seen(msgspec.Struct, frozen=True, gc=False):
     """An inode as we last saw it, and what it held then."""
 
-    stat: os.stat_result
+    stat: Inode
     entry: Entry
 
     def unchanged(self, directory: int, name: bytes, now: os.stat_result | None = None) -> bool:
@@ -218,7 +239,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
         return same(entry, self.entry) or entry.kind == Kind.UNKNOWN
 
 
-def settled(found: os.stat_result) -> bool:
+def settled(found: os.stat_result | Inode) -> bool:
     """Whether the last write lies so far before the last change of the inode that another one would show."""
     return found.st_ctime_ns - found.st_mtime_ns >= SETTLED_NS
 

@@ -111,6 +111,11 @@ class Catalogue:
         found = self.db.execute("select value from meta where key = ?", (key,)).fetchone()
         return 0 if found is None else int(found[0])
 
+    def watermark(self) -> tuple[int, int, int]:
+        """(segment, offset, batch): where the last batch ends that is folded, and its number. Of one moment."""
+        found = dict(self.db.execute("select key, value from meta where key in ('segment', 'offset', 'batch')"))
+        return int(found.get("segment", 0)), int(found.get("offset", 0)), int(found.get("batch", 0))
+
     # contents
 
     def place(self, digest: bytes) -> Place | None:

@@ -71,7 +71,8 @@ def verify(
 
 def broken_log(directory: str, catalogue: Catalogue) -> Iterator[str]:
     """What keeps the log up to the catalogue's watermark from being folded again, in words."""
-    last, end = catalogue.meta("segment"), catalogue.meta("offset")
+    # in one look: the log goes on meanwhile
+    last, end, known = catalogue.watermark()
     number = 0
     for segment in segment_numbers(directory):
         path = segment_path(directory, segment)
@@ -93,8 +94,8 @@ def broken_log(directory: str, catalogue: Catalogue) -> Iterator[str]:
             yield f"segment {segment}: {error}"
         finally:
             os.close(fd)
-    if number < catalogue.meta("batch"):
-        yield f"the log ends at batch {number}, the catalogue at {catalogue.meta('batch')}"
+    if number < known:
+        yield f"the log ends at batch {number}, the catalogue at {known}"
 
 
 def _batches(fd: int, end: int) -> Iterator[int]:

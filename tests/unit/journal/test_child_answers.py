@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import fcntl
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import pytest
 from mulligan.journal.reading_child import Answer, Request, Setup, frame, read_frame
 from mulligan.model import ABSENT, Entry, Kind
 from mulligan.restore.plan import Step
-from mulligan.restore.stage_child import Half
+from mulligan.restore.stage_child import Half, Made
 from mulligan.store.store import Store
 
 #: More answers than a pipe holds (64 KiB).
@@ -87,10 +86,11 @@ def test_a_reading_child_that_is_stopped_answers_whole(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc for the state of a process")
 def test_a_staging_child_that_is_stopped_answers_whole(tmp_path: Path) -> None:
-    (tmp_path / "stage").mkdir()
+    for place in ("stage", "stage/b1"):
+        (tmp_path / place).mkdir()
     store = Store(str(tmp_path / "store"))
     try:
-        jobs = [(number, Step(b"%d" % number, ABSENT, Entry(Kind.LINK, 0o777, target=b"x"))) for number in range(999)]
+        jobs = [(number, Step(b"%d" % number, ABSENT, Entry(Kind.LINK, 0o777, target=b"x"))) for number in range(1999)]
         half = Half(store.pool, store.catalogue_path, os.fsencode(tmp_path / "stage"), False, jobs)
         child = _start("mulligan.restore.stage_child")
         assert child.stdin is not None and child.stdout is not None
@@ -100,7 +100,7 @@ def test_a_staging_child_that_is_stopped_answers_whole(tmp_path: Path) -> None:
         with child.stdout as answers:
             data = answers.read()
         assert child.wait() == 0
-        seen, damaged = pickle.loads(data)
-        assert sorted(seen) == list(range(999)) and damaged == []
+        made = msgspec.msgpack.decode(data, type=Made)
+        assert sorted(index for index, _ in made.seen) == list(range(1999)) and made.damaged == []
     finally:
         store.close()

@@ -16,7 +16,7 @@ from mulligan import faults
 from mulligan.model import ABSENT, Kind
 from mulligan.restore import exchange
 from mulligan.restore.plan import Change, make_plan
-from mulligan.restore.tree import Seen, look
+from mulligan.restore.tree import Seen, inode_of, look
 from support.restoring import Bench, file
 
 # Each version has the same size, so that only its bytes tell it from another one.
@@ -159,7 +159,7 @@ def test_a_written_file_is_only_the_same_if_its_mtime_is_settled_or_its_bytes_ar
     bench.build({b"f": file(bench.contents, b"live")})
     os.utime(bench.root / "f", ns=(4 * 10**18, 4 * 10**18))
     root = os.open(bench.root, os.O_RDONLY)
-    seen = Seen(os.lstat(bench.root / "f"), look(root, b"f"))
+    seen = Seen(inode_of(os.lstat(bench.root / "f")), look(root, b"f"))
     assert seen.unchanged(root, b"f")
     (bench.root / "f").write_bytes(b"edit")
     os.utime(bench.root / "f", ns=(4 * 10**18, 4 * 10**18))
