@@ -6,7 +6,6 @@ import itertools
 import os
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,18 +24,6 @@ from support.trees import put
 
 RNG = random.Random(3)
 TEXT = b"".join(b"%d some line\n" % RNG.randrange(10**6) for _ in range(400))
-
-
-@pytest.fixture
-def blind() -> Blind:
-    return Blind()
-
-
-@pytest.fixture
-def journal(tmp_path: Path, blind: Blind) -> Iterator[Journal]:
-    made = Journal(tmp_path, blind)
-    yield made
-    made.close()
 
 
 def later(journal: Journal) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -19,18 +18,6 @@ from support.journaling import Blind, Journal
 from support.trees import put
 
 DB, WAL, ROLLBACK = b"d/x.db", b"d/x.db-wal", b"d/x.db-journal"
-
-
-@pytest.fixture
-def blind() -> Blind:
-    return Blind()
-
-
-@pytest.fixture
-def journal(tmp_path: Path, blind: Blind) -> Iterator[Journal]:
-    made = Journal(tmp_path, blind)
-    yield made
-    made.close()
 
 
 def generation(journal: Journal, number: int) -> None:

@@ -26,18 +26,6 @@ from support.trees import MODES, make_odd_tree, put
 NAMES = [b"a", b"b", b"c", b"a.b", b"\xff", b"new\nline"]
 
 
-@pytest.fixture
-def blind() -> Blind:
-    return Blind()
-
-
-@pytest.fixture
-def journal(tmp_path: Path, blind: Blind) -> Iterator[Journal]:
-    made = Journal(tmp_path, blind)
-    yield made
-    made.close()
-
-
 def remove(place: bytes) -> None:
     if os.path.isdir(place) and not os.path.islink(place):
         shutil.rmtree(place)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,18 +11,6 @@ from mulligan.model import Kind
 from mulligan.store.catalogue import Catalogue, Live
 from support.journaling import Blind, Journal
 from support.trees import put
-
-
-@pytest.fixture
-def blind() -> Blind:
-    return Blind()
-
-
-@pytest.fixture
-def journal(tmp_path: Path, blind: Blind) -> Iterator[Journal]:
-    made = Journal(tmp_path, blind)
-    yield made
-    made.close()
 
 
 def test_a_tree_that_is_gone_is_looked_at_once(journal: Journal, blind: Blind, monkeypatch: pytest.MonkeyPatch) -> None:
