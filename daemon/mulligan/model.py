@@ -23,6 +23,19 @@ SessionId = NewType("SessionId", str)
 CheckpointId = NewType("CheckpointId", str)
 
 
+#: What SQLite adds to the name of a database for its write-ahead log and for its rollback journal.
+DATABASE_LOGS = (b"-wal", b"-journal")
+
+
+def database_of(path: bytes) -> bytes | None:
+    """The database whose log stands at a path, by its name alone; None for every other name."""
+    for suffix in DATABASE_LOGS:
+        if path.endswith(suffix):
+            database = path.removesuffix(suffix)
+            return database if database and not database.endswith(b"/") else None
+    return None
+
+
 def covers(paths: Sequence[bytes], path: bytes) -> bool:
     """Whether one of `paths` is `path` or a directory above it; no paths cover everything."""
     return not paths or any(not above or path == above or path.startswith(above + b"/") for above in paths)

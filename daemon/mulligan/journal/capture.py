@@ -177,9 +177,6 @@ class Capture:
 
     def directory(self, path: bytes, live: Live | None, found: Stat, arrival: Arrival | None, flags: int = 0) -> None:
         """A directory was listed with this stat, whose `seen` is a moment before it: that is all there is to read."""
-        if self._is_pending(path):
-            self.path(path, arrival, flags)
-            return
         reading = Reading(Entry(Kind.DIR, stat.S_IMODE(found.mode)), found)
         self.judge(Looked(path, live, reading, arrival, flags))
 
@@ -235,6 +232,8 @@ class Capture:
     def judge(self, found: Looked, moment: int = 0) -> None:
         """Make a row of a reading, if it says something new; it became true at `moment` at the earliest."""
         path, live, reading, arrival, flags = found.path, found.live, found.reading, found.arrival, found.flags
+        if self._is_pending(path):
+            live = self.live(path)  # what was given is older
         entry = reading.entry
         if reading.torn:
             flags |= Flag.TORN
@@ -301,6 +300,8 @@ class Capture:
 
     def unknown(self, live: Live, reason: str) -> None:
         """A known path left the scope: what it is from now on is not known, and nothing is deleted for it."""
+        if self._is_pending(live.path):
+            live = self.live(live.path) or live
         if live.entry.kind in (Kind.UNKNOWN, Kind.ABSENT):
             return
         now = self._store.clock.now()

@@ -13,21 +13,12 @@ from mulligan.journal.capture import Capture
 from mulligan.journal.reading import Reading
 from mulligan.store.catalogue import Live
 
-LOGS = (b"-wal", b"-journal")
 #: An index into the log that SQLite makes anew; never captured.
 SHARED_MEMORY = b"-shm"
 #: Only what moved is read again, so an attempt after the first costs a log of some kilobytes most times.
 _ATTEMPTS = 6
 #: Bytes that may be read again: a large database that is written all the time is flagged sooner.
 _AGAIN = 32 << 20
-
-
-def database_of(path: bytes) -> bytes | None:
-    """The database whose log stands at a path, by its name alone; None for every other name."""
-    if not path.endswith(LOGS):
-        return None
-    database = path.removesuffix(LOGS[0]) if path.endswith(LOGS[0]) else path.removesuffix(LOGS[1])
-    return database if database and not database.endswith(b"/") else None
 
 
 def read_together(

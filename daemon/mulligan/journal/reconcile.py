@@ -13,10 +13,10 @@ import msgspec
 
 from mulligan.journal.bulk import BulkReading
 from mulligan.journal.capture import Arrival, Capture, Looked
-from mulligan.journal.database import LOGS, SHARED_MEMORY, database_of, read_together
+from mulligan.journal.database import SHARED_MEMORY, read_together
 from mulligan.journal.pending import Dirty, Pending, joined
 from mulligan.journal.reading import is_unreadable, unreadable
-from mulligan.model import Entry, Flag, Kind, RelPath, Row, Stat
+from mulligan.model import DATABASE_LOGS, Entry, Flag, Kind, RelPath, Row, Stat, database_of
 from mulligan.store.catalogue import Catalogue, Live
 from mulligan.watch.ignore import IgnoreRules, is_client_temporary
 from mulligan.watch.observer import Changes, Observer, Touch
@@ -174,7 +174,7 @@ class Reconciler:
 
         `found` is what a scan says of some of them. Events of them that are not taken yet are taken with it.
         """
-        members = [path for path in (database, *(database + log for log in LOGS)) if not self._ignored(path)]
+        members = [path for path in (database, *(database + log for log in DATABASE_LOGS)) if not self._ignored(path)]
         told: dict[bytes, Dirty] = {}
         exact = self._observer.exact and self._observer.is_watched(database.rpartition(b"/")[0])
 

@@ -38,6 +38,7 @@ class OutcomeRows:
         self._add(done.path, done.after, self._at, done.stat)
         if len(self._rows) >= _ROWS:
             self._ahead.append(self._worker.store.log.submit(self._take(), bulk=True))
+            # wait for the oldest batch; one that failed stays, for `finish` to raise
             if len(self._ahead) > _BATCHES and self._ahead[0].exception() is None:
                 self._ahead.popleft()
 

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from mulligan.model import ABSENT, Entry, Kind, Stat
+from mulligan.model import ABSENT, DATABASE_LOGS, Entry, Kind, Stat, database_of
 
 UNKNOWN = Entry(Kind.UNKNOWN)
-#: Files of one SQLite database: restored together or not at all. `-shm` is never captured and rebuilt by SQLite.
-SQLITE_SUFFIXES = (b"-wal", b"-journal")
+#: Names of SQLite databases: each is restored together with its logs or not at all. `-shm` is rebuilt by SQLite.
 SQLITE_NAMES = (b".db", b".db3", b".sqlite", b".sqlite3", b".s3db", b".sl3")
 
 
@@ -120,10 +119,7 @@ def same_content(one: Entry, other: Entry) -> bool:
 
 def sqlite_base(path: bytes) -> bytes:
     """The main file of the database that a path would belong to, or the path itself."""
-    for suffix in SQLITE_SUFFIXES:
-        if path.endswith(suffix) and len(path) > len(suffix):
-            return path[: -len(suffix)]
-    return path
+    return database_of(path) or path
 
 
 def ancestors(path: bytes) -> Iterator[bytes]:
@@ -201,14 +197,14 @@ def _keep(step: Step, ignored: Callable[[bytes], bool] | None) -> str:
 def _sqlite_sets(steps: dict[bytes, Step], kept: dict[bytes, Step], skipped: dict[bytes, Step]) -> list[list[bytes]]:
     """The databases among the steps; one of which a member has to stay is skipped whole."""
     groups: dict[bytes, list[bytes]] = {}
-    bases = {sqlite_base(path) for path in (*steps, *kept) if path.endswith((*SQLITE_SUFFIXES, *SQLITE_NAMES))}
+    bases = {sqlite_base(path) for path in (*steps, *kept) if path.endswith((*DATABASE_LOGS, *SQLITE_NAMES))}
     for base in bases:
         groups[base] = [
-            path for path in (base, *(base + each for each in SQLITE_SUFFIXES)) if path in steps or path in kept
+            path for path in (base, *(base + each for each in DATABASE_LOGS)) if path in steps or path in kept
         ]
     sets = []
     for base, members in sorted(groups.items()):
-        if len(members) < 2 and not members[0].endswith((*SQLITE_SUFFIXES, *SQLITE_NAMES)):
+        if len(members) < 2 and not members[0].endswith((*DATABASE_LOGS, *SQLITE_NAMES)):
             continue
         staying = [path for path in members if path in kept]
         moving = [

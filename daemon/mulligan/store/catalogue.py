@@ -16,7 +16,7 @@ import msgspec
 
 from mulligan.clock import FOREVER
 from mulligan.model import ABSENT, Checkpoint, Cut, Entry, Kind, Row, Stat
-from mulligan.store.fold import add_digest, entry_digest, split_path
+from mulligan.store.fold import add_digest, by_directory, entry_digest, split_path
 
 _ENTRY = "kind, mode, size, hash, target, reason"
 _ROW = "r.kind, r.mode, r.size, r.hash, r.target, r.reason, r.since, r.at, r.flags, r.seq, r.call, r.grade"
@@ -27,8 +27,6 @@ _PROJECT = (
 )
 #: So many paths are compared one by one, whatever happened between two cuts.
 _FEW = 1000
-#: Names that are looked up at once.
-_NAMES = 100
 UNSEEN = Entry(Kind.UNKNOWN, reason="not seen yet")
 
 
@@ -178,22 +176,16 @@ class Catalogue:
 
     def lives(self, project: int, paths: Iterable[bytes]) -> dict[bytes, Live]:
         """The last rows of many paths, looked up by directory."""
-        names: dict[bytes, list[bytes]] = {}
-        for path in paths:
-            directory, name = split_path(path)
-            names.setdefault(directory, []).append(name)
         found: dict[bytes, Live] = {}
-        for directory, wanted in names.items():
-            for start in range(0, len(wanted), _NAMES):
-                some = wanted[start : start + _NAMES]
-                cursor = self.db.execute(
-                    f"select name, {_ENTRY}, {_STAT}, seq, flags, since, at from path"
-                    f" where project = ? and dir = ? and name in ({_marks(len(some))})",
-                    (project, directory, *some),
-                )
-                for name, *values in cursor:
-                    path = join_path(directory, name)
-                    found[path] = _live(path, values)
+        for directory, names in by_directory(paths):
+            cursor = self.db.execute(
+                f"select name, {_ENTRY}, {_STAT}, seq, flags, since, at from path"
+                f" where project = ? and dir = ? and name in ({_marks(len(names))})",
+                (project, directory, *names),
+            )
+            for name, *values in cursor:
+                path = join_path(directory, name)
+                found[path] = _live(path, values)
         return found
 
     def below(self, project: int, directory: bytes, *, there: bool = False) -> Iterator[Live]:

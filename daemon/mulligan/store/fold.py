@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -56,6 +56,17 @@ def split_path(path: bytes) -> tuple[bytes, bytes]:
     """(directory, name) of a relative path."""
     directory, _, name = path.rpartition(b"/")
     return directory, name
+
+
+def by_directory(paths: Iterable[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
+    """(directory, names in it) of many paths, as many names at once as one query looks up."""
+    grouped: dict[bytes, list[bytes]] = {}
+    for path in paths:
+        directory, name = split_path(path)
+        grouped.setdefault(directory, []).append(name)
+    for directory, names in grouped.items():
+        for start in range(0, len(names), _NAMES):
+            yield directory, names[start : start + _NAMES]
 
 
 def fold(connection: sqlite3.Connection, batch: records.Batch, segment: int, end: int) -> None:
@@ -178,13 +189,8 @@ class _Paths:
         self._changed: dict[bytes, tuple[Any, ...]] = {}
         (last,) = db.execute("select coalesce(max(id), 0) from path").fetchone()
         self._next: int = last + 1
-        names: dict[bytes, list[bytes]] = {}
-        for row in fact.rows:
-            directory, name = split_path(row.path)
-            names.setdefault(directory, []).append(name)
-        for directory, wanted in names.items():
-            for start in range(0, len(wanted), _NAMES):
-                self._look_up(directory, wanted[start : start + _NAMES])
+        for directory, names in by_directory(row.path for row in fact.rows):
+            self._look_up(directory, names)
 
     def live(self, path: bytes) -> Entry | None:
         """What stood at a path until now."""

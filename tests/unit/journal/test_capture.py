@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.clock import MILLISECOND
-from mulligan.journal.capture import Arrival
+from mulligan.journal.capture import Arrival, Looked
 from mulligan.model import ABSENT, Cut, Flag, Kind
 from mulligan.store.encoding import BLOCK_THRESHOLD, MAX_DEPTH, Encoding
 from mulligan.store.log import StoreFullError
@@ -443,3 +443,20 @@ def test_many_rows_go_in_several_batches_and_all_are_acknowledged(journal: Journ
     assert journal.store.catalogue().project(1).files == 2500
     journal.assert_equal()
     assert journal.capture.captured == 2550
+
+
+def test_a_row_that_waits_counts_for_whoever_judges_by_an_older_one(journal: Journal) -> None:
+    """A scan lists what the journal says of a directory before rows of its entries have arrived there."""
+    put(journal.root, b"f", b"one")
+    journal.baseline()
+    stale = journal.store.catalogue().live(1, b"f")
+    assert stale is not None
+    put(journal.root, b"f", b"two, longer")
+    with journal.looking():
+        journal.capture.path(b"f", None)
+        journal.capture.judge(Looked(b"f", stale, journal.capture.read(b"f"), None))
+        journal.capture.unknown(stale, "ignored")
+        journal.capture.flush()
+    versions = journal.store.catalogue().versions(1, b"f")
+    assert [row.entry.kind for row in versions] == [Kind.FILE, Kind.FILE, Kind.UNKNOWN]
+    assert versions[0].at < versions[1].at < versions[2].at

@@ -9,9 +9,8 @@ import pytest
 
 from mulligan.clock import FOREVER, MILLISECOND
 from mulligan.journal import capture, database
-from mulligan.journal.database import database_of
 from mulligan.journal.reading import Reading
-from mulligan.model import Cut, Flag, Kind
+from mulligan.model import Cut, Flag, Kind, database_of
 from mulligan.project.checkpoints import Request, make_checkpoint
 from mulligan.watch.observer import Changes
 from support.journaling import Blind, Journal

@@ -5,25 +5,18 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.daemon import DaemonFixture
-from support.live_transcript import LiveTranscript, checkpoints, replace, settle, started, transcripts
+from support.live_transcript import LiveTranscript, checkpoints, replace, settle, transcripts
 from support.stored import rows, tree_of
 from support.trees import put, snapshot
 
 #: Longer than the margins within which a change's own time is known.
 APART = 0.04
-
-
-@pytest.fixture
-def daemon(daemon_factory: Callable[..., DaemonFixture]) -> DaemonFixture:
-    """A running daemon that looks at transcripts already."""
-    return started(daemon_factory)
 
 
 @pytest.fixture

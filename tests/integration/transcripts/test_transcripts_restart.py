@@ -18,17 +18,10 @@ from support.live_transcript import (
     replace,
     session_of,
     settle,
-    started,
     transcripts,
 )
 from support.stored import tree_of
 from support.trees import Snapshot, put, snapshot
-
-
-@pytest.fixture
-def daemon(daemon_factory: Callable[..., DaemonFixture]) -> DaemonFixture:
-    """A running daemon that looks at transcripts already."""
-    return started(daemon_factory)
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from support.daemon import DaemonFixture
 from support.live_transcript import (
     LiveTranscript,
@@ -16,17 +14,10 @@ from support.live_transcript import (
     checkpoints,
     session_of,
     settle,
-    started,
     transcripts,
 )
 from support.stored import status, tree_of
 from support.trees import put, snapshot
-
-
-@pytest.fixture
-def daemon(daemon_factory: Callable[..., DaemonFixture]) -> DaemonFixture:
-    """A running daemon that looks at transcripts already."""
-    return started(daemon_factory)
 
 
 def unprotected(daemon: DaemonFixture) -> dict[str, str]:

@@ -18,15 +18,8 @@ from support.live_transcript import (
     checkpoints,
     session_of,
     settle,
-    started,
     transcripts,
 )
-
-
-@pytest.fixture
-def daemon(daemon_factory: Callable[..., DaemonFixture]) -> DaemonFixture:
-    """A running daemon that looks at transcripts already."""
-    return started(daemon_factory)
 
 
 @pytest.fixture

@@ -24,16 +24,9 @@ from support.live_transcript import (
     session_of,
     settle,
     stamp,
-    started,
 )
 from support.stored import files_of, tree_of
 from support.trees import assert_tree, put, snapshot
-
-
-@pytest.fixture
-def daemon(daemon_factory: Callable[..., DaemonFixture]) -> DaemonFixture:
-    """A running daemon that looks at transcripts already."""
-    return started(daemon_factory)
 
 
 def strategy(daemon: DaemonFixture, name: str) -> None:
