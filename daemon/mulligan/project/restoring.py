@@ -57,10 +57,10 @@ class Restorer:
         found = list(catalogue.ways_back(project, position.cut, paths))
         chosen = {live.path for _, live in found if covers(paths, live.path)}
         needed = {above for path in chosen for above in ancestors(path)} if paths else set()
-        changes, foreign, unknown = [], [], dict[bytes, bool]()
+        changes, foreign, unknown, nested = [], [], dict[bytes, bool](), self._nested()
         for target, live in found:
             path = live.path
-            if self._is_foreign(path):
+            if nested and covers(nested, path):
                 foreign += [Step(path, live.entry, target, None, _FOREIGN)] if path in chosen else []
                 continue
             missing = target.kind == Kind.DIR and live.entry.kind != Kind.DIR
@@ -93,10 +93,9 @@ class Restorer:
         known.update(dict.fromkeys(passed, unknown))
         return unknown
 
-    def _is_foreign(self, path: bytes) -> bool:
-        """Whether a path has become another project's: that one has a way back of its own."""
-        place = os.path.join(self._worker.root, path)
-        return any(place == root or place.startswith(root + b"/") for root in self._worker.nested())
+    def _nested(self) -> list[bytes]:
+        """Paths that have become another project's, with all below them: that one has a way back of its own."""
+        return [os.path.relpath(root, self._worker.root) for root in self._worker.nested()]
 
     def restore(self, position: Position, paths: Sequence[bytes], session: str, *, force: bool) -> Result:
         """Take the way back, then make the disk equal to the position. Raises as `apply`, with nothing done then."""
@@ -115,11 +114,11 @@ class Restorer:
         self._worker.sync()
         outcome = msgspec.msgpack.decode(self._payload(operation, _DONE), type=Outcome)
         catalogue, project = self._store.catalogue(), self._worker.project_id
-        changes, skipped = [], []
+        changes, skipped, nested = [], [], self._nested()
         for done in outcome.done:
             live = catalogue.live(project, done.path)
             entry = live.entry if live else done.after
-            if self._is_foreign(done.path):
+            if nested and covers(nested, done.path):
                 skipped.append(Step(done.path, done.after, done.before, None, _FOREIGN))
             elif force or same(entry, done.after):
                 changes.append(Change(done.path, done.before, entry, self._proof(live)))

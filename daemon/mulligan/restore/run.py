@@ -18,7 +18,8 @@ from mulligan.restore import exchange
 from mulligan.restore.directories import OPEN_BITS, Directories, is_mode_only
 from mulligan.restore.plan import Done, Outcome, Plan, Step, same, same_content, sqlite_base
 from mulligan.restore.sqlite import in_use
-from mulligan.restore.stage import MANY, Contents, Job, Stage, Staged, stage_files
+from mulligan.restore.stage import MANY, Contents, Job, Stage, Staged, stage_files, stage_name
+from mulligan.restore.subtrees import Subtrees, is_open
 from mulligan.restore.swap import Capture, NotTakenError, Swapper
 from mulligan.restore.tree import Nearby, Seen, Tree, inode_of, kind_of, look, proves, recorded, set_mode, status, why
 
@@ -52,13 +53,18 @@ class Run:
         self.skipped: list[tuple[bytes, str]] = []
         self.kept: list[tuple[bytes, str]] = []
         self.directories = Directories(tree, force=plan.force)
+        self.subtrees = Subtrees(tree, stage)
         self._inplace: list[bytes] = []
+        self._in_sets = {path for members in plan.sets for path in members}
         self._omitted: set[int] = set()
         self._changed: dict[int, Seen] = {}
 
     def _jobs(self) -> list[Job]:
         """The steps that need something staged; others are staged when they turn out to need it."""
-        return [(index, step) for index, step in enumerate(self.steps) if self._needs_stage(step)]
+        needed = [(index, step) for index, step in enumerate(self.steps) if self._needs_stage(step)]
+        if len(needed) >= MANY and not self.resumed:
+            self.subtrees.find(self.steps, self._in_sets)
+        return [(index, step, self.subtrees.place(index, step)) for index, step in needed]
 
     def _needs_stage(self, step: Step) -> bool:
         target, expected = step.target, step.expected
@@ -90,6 +96,7 @@ class Run:
         """
         jobs = self._jobs()
         self.stage.make_room(len(self.steps))
+        self.subtrees.make()
         if self.stager is not None and len(jobs) >= VERY_MANY:
             staged = self.stager(self.stage.path, jobs, self.resumed)
         else:
@@ -110,10 +117,9 @@ class Run:
     def execute(self) -> None:
         """Take every step but the modes of directories. Errors of single paths are listed, none is raised."""
         numbers = {step.path: index for index, step in enumerate(self.steps)}
-        in_sets = {path for members in self.plan.sets for path in members}
         self.directories.open(self.steps, resumed=self.resumed)
         for index, step in enumerate(self.steps):
-            if index in self._omitted or step.path in in_sets or is_mode_only(step):
+            if index in self._omitted or step.path in self._in_sets or is_mode_only(step):
                 continue
             self._take(index, step)
         for members in self.plan.sets:
@@ -136,6 +142,10 @@ class Run:
 
     def _attempt(self, index: int, step: Step) -> Entry:
         """The entry that was there before. Raises NotTakenError, OSError."""
+        if self.subtrees.moved(step):
+            if step.target.kind == Kind.DIR and not is_open(step):
+                self.directories.made(step.path, ABSENT)
+            return ABSENT
         try:
             directory, name = self.tree.parent(step.path)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -200,6 +210,10 @@ class Run:
         if before is not None and kind_of(before.st_mode) != Kind.DIR:
             self._ensure_staged(index, step)
             entry = self.swapper.put(index, step, before, directory, name)
+        elif before is None and self.subtrees.move(step, directory, name):
+            if is_open(step):
+                return ABSENT
+            entry = ABSENT
         elif before is None:
             os.mkdir(name, OPEN_BITS, dir_fd=directory)
             if os.geteuid() == 0 and (owner := _owner(os.fstat(directory))) != (os.geteuid(), os.getegid()):
@@ -223,11 +237,14 @@ class Run:
         return step.expected
 
     def _ensure_staged(self, index: int, step: Step) -> None:
-        if index not in self.swapper.staged:
-            staged = stage_files(self.stage.path, [(index, step)], self.contents, sync=True, careful=True)
-            if staged.damaged:
-                raise NotTakenError(staged.damaged[0][1])
-            self.swapper.staged.update(staged.seen)
+        if index in self.swapper.staged:
+            self.subtrees.take_out(index, step)
+            return
+        jobs = [(index, step, stage_name(index))]
+        staged = stage_files(self.stage.path, jobs, self.contents, sync=True, careful=True)
+        if staged.damaged:
+            raise NotTakenError(staged.damaged[0][1])
+        self.swapper.staged.update(staged.seen)
 
     def _take_set(self, members: list[int]) -> None:
         """A database goes together: if one of its files cannot, those before it are taken back."""
@@ -350,7 +367,11 @@ class Run:
         if not _may_be(step.target, found):
             return found, False
         seen = self.swapper.staged.get(index) or self._changed.get(index)
-        if step.target.kind == Kind.FILE and seen is not None and seen.unchanged(directory, name, found):
+        if (
+            step.target.kind == Kind.FILE
+            and seen is not None
+            and seen.unchanged(directory, name, found, self.subtrees.moved(step))
+        ):
             return found, True
         return found, same(look(directory, name), step.target)
 

@@ -3,7 +3,7 @@
 Staging is the verification as well: a content that cannot be read back whole from the store never gets here. The stage
 lies in the store's own directory where a rename from there into the tree works, so that nothing in the tree sees it;
 else it is one directory of mode 0700 in the root. Files are named by the number of their step, and lie in buckets: two
-processes that make files in one directory keep each other waiting.
+processes that make files in one directory keep each other waiting. New directories lie there as they are to be.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -29,7 +30,7 @@ LARGE = 4 << 20
 MANY = 64
 #: Steps whose files lie in one directory; those of the first bucket lie in the stage itself.
 BUCKET = 1000
-_BUCKETS = b"b"
+_BUCKETS, _SUBTREES = b"b", b"t"
 _OPERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,8 +38,8 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: What follows the number of a file that is being made, and of one that could not be stored and stays.
 NEW, LEFT = b".new", b".left"
 
-#: A step with its number in the plan.
-Job = tuple[int, Step]
+#: A step with its number in the plan and the name in the stage for what it needs.
+Job = tuple[int, Step, bytes]
 
 
 class Contents(Protocol):
@@ -77,18 +78,23 @@ class Stage(msgspec.Struct, frozen=True):
                 os.mkdir(_BUCKETS + b"%d" % bucket, 0o700, dir_fd=self.fd)
 
     def names(self) -> list[bytes]:
-        """The files in it, with their buckets. Raises OSError."""
+        """The files in it, with their buckets, but for subtrees: those never stood in the tree. Raises OSError."""
         found = []
         for name in names(self.fd):
-            found += [name + b"/" + each for each in names(self.fd, name)] if name.startswith(_BUCKETS) else [name]
+            if name.startswith(_BUCKETS):
+                found += [name + b"/" + each for each in names(self.fd, name)]
+            elif not name.startswith(_SUBTREES):
+                found.append(name)
         return found
 
     def remove(self) -> list[bytes]:
-        """Close and remove the stage if it is empty; gives the names that are left."""
+        """Close and remove the stage if nothing but directories of ours is in it; gives the names that are left."""
         left = self.names()
-        if not left:
-            for bucket in names(self.fd):
-                os.rmdir(bucket, dir_fd=self.fd)
+        for name in names(self.fd):
+            if name.startswith(_SUBTREES):
+                shutil.rmtree(name, dir_fd=self.fd)
+            elif not left:
+                os.rmdir(name, dir_fd=self.fd)
         os.close(self.fd)
         if not left:
             os.rmdir(self.path)
@@ -104,6 +110,11 @@ def stage_name(index: int) -> bytes:
     """The name of a step's file in the stage."""
     bucket = index // BUCKET
     return _BUCKETS + b"%d/%d" % (bucket, index) if bucket else b"%d" % index
+
+
+def subtree_name(index: int) -> bytes:
+    """The name in the stage of a new directory with everything in it."""
+    return _SUBTREES + b"%d" % index
 
 
 def step_number(name: bytes) -> int | None:
@@ -174,9 +185,8 @@ def stage_files(
     staged = Staged({}, [])
     directory = os.open(stage_dir, _OPEN)
     try:
-        for index, step in jobs:
+        for index, step, name in jobs:
             faults.point("restore.staging")
-            name = stage_name(index)
             try:
                 if careful:
                     found = _create(directory, name + NEW, step, contents, sync)

@@ -215,12 +215,12 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     stat: Inode
     entry: Entry
 
-    def unchanged(self, directory: int, name: bytes, now: os.stat_result | None = None) -> bool:
+    def unchanged(self, directory: int, name: bytes, now: os.stat_result | None = None, public: int = 0) -> bool:
         """Whether this very inode stands at a name and still holds the same.
 
         Size and mtime are proof if the mtime is settled: any later write would have moved it. ctime is not asked, the
         rename itself moves that. In doubt the file is read, if its owner may. `now` is what
-        lstat says, if the caller has it.
+        lstat says, if the caller has it; `public` is when others could first write to it, by the file system's clock.
         """
         now = now or status(directory, name)
         if now is None or (now.st_dev, now.st_ino, now.st_mode) != (
@@ -233,7 +233,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
             return is_empty(directory, name)
         if (now.st_size, now.st_mtime_ns) != (self.stat.st_size, self.stat.st_mtime_ns):
             return False
-        if settled(now):
+        if settled(now) or public - now.st_mtime_ns >= SETTLED_NS:
             return True
         entry = look(directory, name)
         return same(entry, self.entry) or entry.kind == Kind.UNKNOWN

@@ -20,6 +20,8 @@ from mulligan.store.fold import add_digest, by_directory, entry_digest, split_pa
 
 _ENTRY = "kind, mode, size, hash, target, reason"
 _ROW = "r.kind, r.mode, r.size, r.hash, r.target, r.reason, r.since, r.at, r.flags, r.seq, r.call, r.grade"
+#: By their numbers; a call of the enumeration takes ten times as long as this.
+_KINDS = tuple(Kind)
 _STAT = "dev, ino, stat_size, stat_mode, mtime, ctime, seen"
 _PROJECT = (
     "id, path, state, dev, ino, generation, added, baseline_end, reason, last_seq, next_ordinal,"
@@ -226,7 +228,7 @@ class Catalogue:
         cursor = self.db.execute(
             f"select dir, name, {_ENTRY} from path where project = ? and kind >= 4 order by dir, name", (project,)
         )
-        return [(join_path(found[0], found[1]), Entry(Kind(found[2]), *found[3:])) for found in cursor]
+        return [(join_path(found[0], found[1]), Entry(_KINDS[found[2]], *found[3:])) for found in cursor]
 
     def with_flag(self, project: int, flag: int) -> list[bytes]:
         """The paths whose last row has a flag. Walks the tree."""
@@ -277,7 +279,8 @@ class Catalogue:
         rows, arguments = self._between(project, before, after, only)
         cursor = self.db.execute(
             f"select p.dir, p.name, p.born_unknown, {_columns('b')}, {_columns('a')}"
-            f" from path p {_last_row('b')} {_last_row('a')} where p.id in ({rows}) order by p.dir, p.name",
+            f" from path p {_last_row('b')} {_last_row('a')} where p.id in ({rows}) and {_differ('b', 'a')}"
+            " order by p.dir, p.name",
             (before.seq, before.moment, after.seq, after.moment, *arguments),
         )
         for directory, name, born_unknown, *entries in cursor:
@@ -286,12 +289,24 @@ class Catalogue:
             if old != new:
                 yield join_path(directory, name), old, new
 
+    def kinds_changed(self, project: int, before: Cut, after: Cut) -> Iterator[tuple[Kind, Kind, int]]:
+        """(kind before, kind after, how many) of the paths whose entries differ between two cuts."""
+        rows, arguments = self._between(project, before, after, ())
+        unseen = f"case p.born_unknown when 0 then {int(Kind.ABSENT)} else {int(Kind.UNKNOWN)} end"
+        cursor = self.db.execute(
+            f"select coalesce(b.kind, {unseen}), coalesce(a.kind, {unseen}), count(*) from path p"
+            f" {_last_row('b')} {_last_row('a')} where p.id in ({rows}) and {_differ('b', 'a')} group by 1, 2",
+            (before.seq, before.moment, after.seq, after.moment, *arguments),
+        )
+        for old, new, count in cursor:
+            yield _KINDS[old], _KINDS[new], count
+
     def ways_back(self, project: Project, cut: Cut, only: Sequence[bytes] = ()) -> Iterator[tuple[Entry, Live]]:
         """(entry in the cut, live entry) of the paths where these differ; else as `differences` to the live tree."""
         rows, arguments = self._between(project.id, cut, Cut(project.last_seq), only)
         cursor = self.db.execute(
             f"select p.dir, p.name, p.born_unknown, {_columns('b')}, {_columns('p')}, {_STAT}, p.seq, p.flags, p.since,"
-            f" p.at from path p {_last_row('b')} where p.id in ({rows}) order by p.dir, p.name",
+            f" p.at from path p {_last_row('b')} where p.id in ({rows}) and {_differ('b', 'p')} order by p.dir, p.name",
             (cut.seq, cut.moment, *arguments),
         )
         for directory, name, born_unknown, *found in cursor:
@@ -401,7 +416,12 @@ def _marks(count: int) -> str:
 
 
 def _columns(alias: str) -> str:
-    return ", ".join(f"{alias}.{name}" for name in ("kind", "mode", "size", "hash", "target", "reason"))
+    return ", ".join(f"{alias}.{name}" for name in _ENTRY.split(", "))
+
+
+def _differ(one: str, other: str) -> str:
+    """Whether the entries of two rows differ, of which one may be missing; what is there twice costs no object."""
+    return "(" + " or ".join(f"{one}.{name} is not {other}.{name}" for name in _ENTRY.split(", ")) + ")"
 
 
 def _last_row(alias: str) -> str:
@@ -414,12 +434,12 @@ def _entry_or(found: Sequence[Any], born_unknown: int) -> Entry:
     """The entry of a row; without one the path was absent, or unknown, as its first row says."""
     if found[0] is None:
         return UNSEEN if born_unknown else ABSENT
-    return Entry(Kind(found[0]), *found[1:])
+    return Entry(_KINDS[found[0]], *found[1:])
 
 
 def _live(path: bytes, found: Sequence[Any]) -> Live:
-    return Live(path, Entry(Kind(found[0]), *found[1:6]), Stat(*found[6:13]), *found[13:])
+    return Live(path, Entry(_KINDS[found[0]], *found[1:6]), Stat(*found[6:13]), *found[13:])
 
 
 def _row(path: bytes, found: tuple[Any, ...]) -> Row:
-    return Row(path, Entry(Kind(found[0]), *found[1:6]), *found[6:])
+    return Row(path, Entry(_KINDS[found[0]], *found[1:6]), *found[6:])

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mulligan.clock import NANOSECONDS, Clock
+from mulligan.clock import MILLISECOND, NANOSECONDS, Clock
 from mulligan.errors import BusyError, MulliganError, ReadOnlyError
 from mulligan.faults import point
 from mulligan.store import encoding, records
@@ -37,6 +37,8 @@ from mulligan.store.segments import (
 RESERVE_NAME = "reserve"
 RESERVE_SIZE = 8 << 20
 _GROUP_LIMIT = 200
+#: How long a scan's batches are held back behind another one (nanoseconds).
+_GRACE = 4 * MILLISECOND
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 #: An fsync that failed is tried again in this many segments altogether.
 _ATTEMPTS = 3
@@ -162,12 +164,17 @@ class Log:
     def _run(self) -> None:
         while group := self._next_group():
             self._commit(group)
+            if not group[0].bulk:
+                self._last_other = self._clock.now()
 
     def _next_group(self) -> list[_Submission]:
         """Everything that waits, but of the bulk lane one only; empty at the end."""
         with self._ready:
             while not (self._waiting or self._bulk or self._closing):
                 self._ready.wait()
+            # Whoever used the log often comes again at once: a checkpoint follows the capture that it asked for.
+            if not self._waiting and (left := self._last_other + _GRACE - self._clock.now()) > 0:
+                self._ready.wait_for(lambda: self._waiting or self._closing, left / NANOSECONDS)
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP_LIMIT))]
             if self._bulk and not group:
                 group.append(self._bulk.popleft())

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from mulligan.restore.plan import Outcome, Plan
-from mulligan.restore.stage import BUCKET
+from mulligan.restore.stage import BUCKET, MANY
 from support import restore_child
 from support.restoring import Listing, MemoryContents, build, directory, file, link, scan
 
@@ -83,6 +83,9 @@ AFTER = [
     "restore.applied=kill",
     "restore.before_done=kill",
 ]
+
+
+BEFORE_AND_AFTER_THE_MOVE = ["staged=kill", "applying=kill@1", "applying=kill@2", "applying=kill@40", "applied=kill"]
 
 
 @pytest.mark.parametrize("fault", BEFORE)
@@ -178,4 +181,18 @@ def test_R8_a_restore_of_more_files_than_a_bucket_of_the_stage_holds(tmp_path: P
     restore_child.run(tmp_path)
     found = scan(tmp_path / "project")
     assert found == (before if "staging" in fault else after)
+    assert os.listdir(tmp_path / "staging") == []
+
+
+@pytest.mark.parametrize("fault", ["staging=kill@30", *BEFORE_AND_AFTER_THE_MOVE])
+def test_R8_killed_around_the_move_of_a_new_directory(tmp_path: Path, fault: str) -> None:
+    before = {b"kept": file(CONTENTS, b"kept")}
+    after = before | {b"new": directory(), b"new/in": directory(0o555), b"new/in/f": file(CONTENTS, b"in")}
+    after |= {b"new/%d" % number: file(CONTENTS, b"new %d" % number) for number in range(MANY)}
+    build(tmp_path / "project", before, CONTENTS)
+    build(tmp_path / "target", after, CONTENTS)
+    (tmp_path / "staging").mkdir(mode=0o700)
+    child(tmp_path, f"restore.{fault}")
+    restore_child.run(tmp_path)
+    assert scan(tmp_path / "project") == (before if "staging" in fault else after)
     assert os.listdir(tmp_path / "staging") == []
