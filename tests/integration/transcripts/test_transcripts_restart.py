@@ -117,7 +117,9 @@ def test_killed_at_a_checkpoint_it_is_there_once_afterwards(daemon: DaemonFixtur
     assert [one["tool"]["id"] for one in made] == list(tree)
     assert session_of(daemon, watched, session.session)["prompts"] == 1
     listed = [[item["path"] for item in one["incomplete_paths"]] for one in made]
-    assert listed == [[], ["a"], []], "what came and went while nobody looked is named"
+    assert listed[1:] == [["a"], []], "what came and went while nobody looked is named"
+    # Killed before it was committed: if the call ended behind the last look, nobody knows what stood there in between.
+    assert listed[0] == [] or (point == "checkpoint.before_commit" and listed[0] == ["a"])
     for one in (made[0], made[2]):
         assert tree_of(daemon, watched, one["id"]) == tree[one["tool"]["id"]]
 
