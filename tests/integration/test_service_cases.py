@@ -295,3 +295,23 @@ def test_V5_a_clock_that_is_set_back_changes_no_order(daemon_factory: Callable[.
         assert (project / "file").read_bytes() == b"%d\n" % number
     assert_stored(daemon, project)
     assert daemon.call("store.verify")["clean"]
+
+
+def test_a_subscriber_that_is_gone_is_forgotten(daemon: DaemonFixture, project: Path) -> None:
+    def sockets() -> int:
+        return Path("/proc/net/unix").read_text().count(f" {daemon.socket}\n")
+
+    daemon.call("project.add", project=project)
+    before = sockets()
+    staying = daemon.connect(10)
+    staying.call("events.subscribe", topics=["checkpoint"])
+    staying.write_no_more()
+    for topics in (["checkpoint"], ["capture"], []) * 5:
+        with daemon.connect(10) as leaving:
+            leaving.call("events.subscribe", topics=topics)
+    daemon.until(lambda: sockets() == before + 1, what="connections of subscribers are left")
+    made = take(daemon, project)
+    event = staying.read()
+    assert (event["params"]["topic"], event["params"]["id"]) == ("checkpoint", made["id"])
+    staying.close()
+    daemon.until(lambda: take(daemon, project) and sockets() == before, what="half a connection is left")

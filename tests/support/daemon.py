@@ -67,6 +67,10 @@ class Connection:
         self._reader = self._socket.makefile("rb")
         self._number = 0
 
+    def write_no_more(self) -> None:
+        """Close this direction alone, as a program does whose standard input has ended."""
+        self._socket.shutdown(socket.SHUT_WR)
+
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """One request and its reply. Raises RpcError, and EOFError if the daemon closed the connection."""
         self._number += 1

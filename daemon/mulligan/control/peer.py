@@ -1,7 +1,8 @@
-"""Who is at the other end of a Unix socket, as the kernel knows it."""
+"""Who is at the other end of a Unix socket, and whether it is still there, as the kernel knows it."""
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import sys
@@ -17,3 +18,10 @@ def peer_uid(connection: socket.socket) -> int:
         return int(_XUCRED.unpack(data)[1])
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", data)[1])
+
+
+def has_hung_up(connection: socket.socket) -> bool:
+    """Whether the peer has closed its end; one that only writes no more (`shutdown`) may still read."""
+    poll = select.poll()
+    poll.register(connection, 0)
+    return any(found & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, found in poll.poll(0))

@@ -19,7 +19,7 @@ import msgspec
 from mulligan.control import framing
 from mulligan.control.methods import METHODS, Params
 from mulligan.control.objects import show_path
-from mulligan.control.peer import peer_uid
+from mulligan.control.peer import has_hung_up, peer_uid
 from mulligan.control.services import Call, Services
 from mulligan.control.subscription import Subscription
 from mulligan.errors import MulliganError
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _THREADS = 16
 _READ_SIZE = 1 << 16
 
-Spawn = Callable[[Any, str], Any]
+Spawn = Callable[[Any, str], "asyncio.Task[Any]"]
 
 
 def bind(path: str) -> socket.socket:
@@ -105,10 +105,10 @@ class Server:
                 await writer.drain()
                 return
             for line in whole:
-                if line.strip() and not await self._answer(line, writer):
+                if line.strip() and not await self._answer(line, reader, writer):
                     return
 
-    async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> bool:
+    async def _answer(self, line: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one message; False if the connection is now a subscription's and has ended."""
         try:
             request = msgspec.json.decode(line)
@@ -121,7 +121,11 @@ class Server:
         number, name, parameters = request.get("id"), request["method"], request.get("params") or {}
         if name == "events.subscribe":
             subscription = Subscription(self._services.bus, writer)
-            return await subscription.run(number, parameters)
+            listening = self._spawn(_end_with_peer(subscription, reader, writer), "subscriber")
+            try:
+                return await subscription.run(number, parameters)
+            finally:
+                listening.cancel()
         reply = await self._call(number, name, parameters, writer)
         if "id" in request:
             await self._send(writer, reply)
@@ -160,6 +164,16 @@ class Server:
 def _write_if_open(writer: asyncio.StreamWriter, message: bytes) -> None:
     if not writer.is_closing():
         writer.write(message)
+
+
+async def _end_with_peer(
+    subscription: Subscription, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """End a subscription when its peer goes: what nobody reads would be sent for ever."""
+    while await reader.read(_READ_SIZE):
+        pass  # it takes no further requests
+    if has_hung_up(writer.get_extra_info("socket")):
+        subscription.end()
 
 
 def _error(number: Any, code: int, message: str, hint: str = "") -> dict[str, Any]:

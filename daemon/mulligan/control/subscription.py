@@ -52,12 +52,19 @@ class Subscription:
                 self._tell(event, params.topics)
             while (event_or_end := await self._queue.get()) is not None:
                 self._tell(event_or_end, params.topics)
-                if self._writer.transport.get_write_buffer_size() > _BUFFER_LIMIT:
+                if self._writer.transport.get_write_buffer_size() > _BUFFER_LIMIT or self._writer.is_closing():
                     break
-            self._send("lost", {"cursor": self._cursor})
+            if not self._writer.is_closing():
+                self._send("lost", {"cursor": self._cursor})
         finally:
             self._bus.unsubscribe(listener)
         return False
+
+    def end(self) -> None:
+        """The peer is gone. Runs in the loop."""
+        self._writer.close()
+        if not self._queue.full():  # else the end is in it
+            self._queue.put_nowait(None)
 
     def _heard(self, event: Event) -> None:
         # from any thread
