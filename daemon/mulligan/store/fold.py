@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -76,8 +77,12 @@ def fold(connection: sqlite3.Connection, batch: records.Batch, segment: int, end
     """
     connection.execute("begin immediate")
     try:
-        for fact in batch.facts:
-            _FOLDERS[type(fact)](connection, fact)
+        for kind, facts in groupby(batch.facts, type):
+            if kind is records.ContentFact:
+                _contents(connection, facts)  # of a scan there are as many as files
+                continue
+            for fact in facts:
+                _FOLDERS[kind](connection, fact)
         watermark = [("batch", batch.number), ("segment", segment), ("offset", end), ("time", batch.time)]
         connection.executemany("insert or replace into meta values (?, ?)", watermark)
         connection.execute("commit")
@@ -87,16 +92,20 @@ def fold(connection: sqlite3.Connection, batch: records.Batch, segment: int, end
         raise
 
 
-def _content(db: sqlite3.Connection, fact: records.ContentFact) -> None:
+def _contents(db: sqlite3.Connection, facts: Iterable[records.ContentFact]) -> None:
+    values = [
+        (fact.id, fact.hash, fact.size, fact.encoding, fact.segment, fact.offset, fact.stored, fact.base, fact.depth)
+        for fact in facts
+    ]
     # A content that is stored again keeps its id, since deltas name it, and has its new place: the old one may be
     # damaged. What stands on other contents replaces nothing, so chains still end.
-    db.execute(
+    db.executemany(
         "insert into content values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (hash) do update set size = excluded.size,"
         " encoding = excluded.encoding, segment = excluded.segment, offset = excluded.offset, stored = excluded.stored,"
         " base = 0, depth = 0 where excluded.base = 0",
-        (fact.id, fact.hash, fact.size, fact.encoding, fact.segment, fact.offset, fact.stored, fact.base, fact.depth),
+        values,
     )
-    db.execute("insert or replace into meta values ('content_id', ?)", (fact.id,))
+    db.execute("insert or replace into meta values ('content_id', ?)", (values[-1][0],))
 
 
 def _project(db: sqlite3.Connection, fact: records.ProjectFact) -> None:
@@ -370,7 +379,6 @@ def _clock(db: sqlite3.Connection, fact: records.ClockFact) -> None:
 
 
 _FOLDERS: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
-    records.ContentFact: _content,
     records.ProjectFact: _project,
     records.RowsFact: _rows,
     records.StatsFact: _stats,
