@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -20,16 +21,21 @@ from mulligan.store import records
 _MODULUS = 1 << 256
 ZERO_DIGEST = b"\0" * 32
 _THERE = (Kind.FILE, Kind.DIR, Kind.LINK)
+_KINDS = tuple(Kind)
+_FROM_UNKNOWN = int(Flag.FROM_UNKNOWN)
 #: Names that are looked up at once.
 _NAMES = 100
 
 
 _PREFIX = b"mulligan-entry-1"
-_PREFIX_LENGTH, _KIND_LENGTH, _MODE_LENGTH = (
-    len(_PREFIX).to_bytes(8, "big"),
-    (1).to_bytes(8, "big"),
-    (2).to_bytes(8, "big"),
-)
+_BEFORE_PATH = len(_PREFIX).to_bytes(8, "big") + _PREFIX
+
+
+@lru_cache(4096)
+def _between(kind: Kind, mode: int, length: int) -> bytes:
+    """What stands between the path and the last field; few differ in a tree."""
+    fields = (1).to_bytes(8, "big"), kind.to_bytes(1, "big"), (2).to_bytes(8, "big"), mode.to_bytes(2, "big")
+    return b"".join((*fields, length.to_bytes(8, "big")))
 
 
 def entry_digest(path: bytes, entry: Entry) -> int:
@@ -41,10 +47,8 @@ def entry_digest(path: bytes, entry: Entry) -> int:
     if kind not in _THERE:
         return 0
     last = entry.hash if kind == Kind.FILE else entry.target
-    data = b"".join((
-        _PREFIX_LENGTH, _PREFIX, len(path).to_bytes(8, "big"), path, _KIND_LENGTH, kind.to_bytes(1, "big"),
-        _MODE_LENGTH, entry.mode.to_bytes(2, "big"), len(last).to_bytes(8, "big"), last,
-    ))  # fmt: skip
+    middle = _between(kind, entry.mode, len(last))
+    data = _BEFORE_PATH + len(path).to_bytes(8, "big") + path + middle + last
     return int.from_bytes(hashlib.sha256(data).digest(), "big")
 
 
@@ -138,7 +142,7 @@ class _Totals:
         self.bytes = self.digest = 0
 
     def count(self, path: bytes, entry: Entry, sign: int) -> None:
-        if entry.there:
+        if entry.kind in _THERE:
             self.kinds[entry.kind] += sign
             self.bytes += sign * entry.size
             self.digest += sign * entry_digest(path, entry)
@@ -214,7 +218,7 @@ class _Paths:
         )
         prefix = directory + b"/" if directory else b""
         for number, kind, mode, size, digest, target, reason, name in cursor:
-            self._found[prefix + name] = (number, Entry(Kind(kind), mode, size, digest, target, reason))
+            self._found[prefix + name] = (number, Entry(_KINDS[kind], mode, size, digest, target, reason))
 
     def put(self, row: Row, values: tuple[Any, ...]) -> int:
         """Set what stands at a path; returns the path's id."""
@@ -225,7 +229,7 @@ class _Paths:
             return known[0]
         number: int = self._next
         self._next += 1
-        born_unknown = int(bool(row.flags & Flag.FROM_UNKNOWN))
+        born_unknown = int(row.flags & _FROM_UNKNOWN != 0)
         self._new[row.path] = (number, self._project, *split_path(row.path), *values, born_unknown)
         self._found[row.path] = (number, row.entry)
         return number
