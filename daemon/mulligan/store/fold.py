@@ -10,7 +10,6 @@ import hashlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -81,12 +80,11 @@ def fold(connection: sqlite3.Connection, batch: records.Batch, segment: int, end
     """
     connection.execute("begin immediate")
     try:
-        for kind, facts in groupby(batch.facts, type):
-            if kind is records.ContentFact:
-                _contents(connection, facts)  # of a scan there are as many as files
-                continue
-            for fact in facts:
-                _FOLDERS[kind](connection, fact)
+        # Of a scan there are as many as files; nothing else is folded in another way for them.
+        _contents(connection, [fact for fact in batch.facts if isinstance(fact, records.ContentFact)])
+        for fact in batch.facts:
+            if not isinstance(fact, records.ContentFact):
+                _FOLDERS[type(fact)](connection, fact)
         watermark = [("batch", batch.number), ("segment", segment), ("offset", end), ("time", batch.time)]
         connection.executemany("insert or replace into meta values (?, ?)", watermark)
         connection.execute("commit")
@@ -96,7 +94,9 @@ def fold(connection: sqlite3.Connection, batch: records.Batch, segment: int, end
         raise
 
 
-def _contents(db: sqlite3.Connection, facts: Iterable[records.ContentFact]) -> None:
+def _contents(db: sqlite3.Connection, facts: list[records.ContentFact]) -> None:
+    if not facts:
+        return
     values = [
         (fact.id, fact.hash, fact.size, fact.encoding, fact.segment, fact.offset, fact.stored, fact.base, fact.depth)
         for fact in facts
@@ -109,7 +109,7 @@ def _contents(db: sqlite3.Connection, facts: Iterable[records.ContentFact]) -> N
         " base = 0, depth = 0 where excluded.base = 0",
         values,
     )
-    db.execute("insert or replace into meta values ('content_id', ?)", (values[-1][0],))
+    db.execute("insert or replace into meta values ('content_id', ?)", (facts[-1].id,))
 
 
 def _project(db: sqlite3.Connection, fact: records.ProjectFact) -> None:
