@@ -27,6 +27,7 @@ _Size = Annotated[
     int,
     Meta(ge=1, le=2**62, extra={"expected": "a number of bytes, or a size with its unit such as 512 MiB or 10 GB"}),
 ]
+_Count = Annotated[int, Meta(ge=0, le=1_000_000, extra={"expected": "a whole number; 0 is no rule"})]
 _Directory = Annotated[str, Meta(pattern=r"^(/|~/|~$)")]
 _Pattern = Annotated[str, Meta(pattern=r"^(/|~/|~$|\*)")]
 _Patterns = Annotated[
@@ -36,7 +37,7 @@ _Patterns = Annotated[
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The configuration in effect: sizes in bytes, `interval` in seconds, None where it is off or a rule applies.
+    """The configuration in effect: sizes in bytes, durations in seconds, None where it is off or a rule applies.
 
     `config/default.yaml` explains each key to the person who sets it. A later version adds keys and renames none.
     """
@@ -56,6 +57,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     claude_config_dirs: Annotated[
         tuple[_Directory, ...], Meta(extra={"expected": "a list of directories: each an absolute path or ~/…"})
     ] = ()
+    keep_last: _Count = 0
+    keep_hourly: _Count = 0
+    keep_daily: _Count = 0
+    keep_weekly: _Count = 0
+    max_age: Annotated[int, Meta(ge=1, le=100 * 366 * 86_400)] | None = None
     interval: Annotated[int, Meta(ge=1, le=366 * 86_400)] | None = None
     log_level: LogLevel = "info"
 
@@ -66,7 +72,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Config)}
 SIZE_KEYS = ("budget_bytes", "max_file_bytes", "max_project_bytes")
-_EXPECTED = {"interval": "off, or a duration such as 30m, 2h or 1h30m"}
+DURATION_KEYS = ("interval", "max_age")
+_EXPECTED = {
+    "interval": "off, or a duration such as 30m, 2h or 1h30m",
+    "max_age": "off, or a duration such as 12h or 90d",
+}
 
 
 def load(path: str) -> Config:
@@ -108,7 +118,7 @@ def dump(config: Config) -> str:
 
     values: dict[str, Any] = {name: getattr(config, name) for name in _FIELDS}
     values |= {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
-    values["interval"] = "off" if config.interval is None else show_duration(config.interval)
+    values |= {key: "off" if values[key] is None else show_duration(values[key]) for key in DURATION_KEYS}
     # PyYAML leaves U+0085 as it is, and reads it as a line break; escaping is for all or none.
     plain = all(text.isprintable() for value in values.values() if isinstance(value, list) for text in value)
     return str(yaml.safe_dump(values, sort_keys=False, allow_unicode=plain, width=10_000))
@@ -152,7 +162,7 @@ def _plain(key: str, value: Any) -> Any:
     """Sizes as bytes, durations as seconds; everything else as it is."""
     if key in SIZE_KEYS and isinstance(value, str):
         return parse_size(value)
-    if key != "interval":
+    if key not in DURATION_KEYS:
         return value
     if not isinstance(value, str):
         raise ValueError("a duration is text")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mulligan.config import SIZE_KEYS, Config, expected
+from mulligan.config import DURATION_KEYS, SIZE_KEYS, Config, expected
 from mulligan.quantities import DURATION_PATTERN, SIZE_PATTERN
 
 
@@ -24,9 +24,10 @@ def schema() -> dict[str, Any]:
             written = {"type": "string", "pattern": SIZE_PATTERN}
             numbers = entry.pop("anyOf", None) or [{name: entry.pop(name) for name in ("type", "minimum", "maximum")}]
             entry["anyOf"] = [*numbers, written]
-    interval = properties["interval"]
-    interval["anyOf"] = [{"const": "off"}, {"type": "string", "minLength": 1, "pattern": DURATION_PATTERN}]
-    interval["default"] = "off"
+    duration = {"type": "string", "minLength": 1, "pattern": DURATION_PATTERN}
+    for key in DURATION_KEYS:
+        properties[key]["anyOf"] = [{"const": "off"}, duration]
+        properties[key]["default"] = "off"
     definition = whole["$defs"]["Config"]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **definition, "title": "mulligan config.yaml"}
 

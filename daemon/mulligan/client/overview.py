@@ -17,6 +17,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "describe": "give a checkpoint a text",
         "pin": "keep a checkpoint for good",
         "unpin": "let retention have it again",
+        "delete": "take a checkpoint out of the timeline",
+        "cleanup": "forget old checkpoints",
     },
     "go back": {
         "restore": "make files what they were at a checkpoint",

@@ -406,9 +406,10 @@ class Catalogue:
         return "" if found is None else str(found[0])
 
     def event_taken(self, project: int, key: str) -> bool:
-        """Whether a checkpoint with this event key exists."""
-        query = "select 1 from checkpoint where project = ? and event_key = ?"
-        return self.db.execute(query, (project, key)).fetchone() is not None
+        """Whether a checkpoint with this event key was taken, even if it is deleted."""
+        which = "where project = ? and event_key = ?"
+        query = f"select 1 from checkpoint {which} union all select 1 from deleted {which}"
+        return self.db.execute(query, (project, key) * 2).fetchone() is not None
 
 
 def _marks(count: int) -> str:

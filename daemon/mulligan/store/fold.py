@@ -291,6 +291,16 @@ def _mark(db: sqlite3.Connection, fact: records.MarkFact) -> None:
     )
 
 
+def _delete(db: sqlite3.Connection, fact: records.DeleteFact) -> None:
+    going = [(made, fact.project) for made in fact.checkpoints]
+    where = "where id = ? and project = ?"
+    db.executemany(
+        f"insert or ignore into deleted select project, event_key from checkpoint {where} and event_key is not null",
+        going,
+    )
+    db.executemany(f"delete from checkpoint {where}", going)
+
+
 def _current(db: sqlite3.Connection, fact: records.CurrentFact) -> None:
     db.execute("insert or replace into current values (?, ?, ?)", (fact.project, fact.session, fact.checkpoint))
 
@@ -388,6 +398,7 @@ _FOLDERS: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
     records.StatsFact: _stats,
     records.CheckpointFact: _checkpoint,
     records.MarkFact: _mark,
+    records.DeleteFact: _delete,
     records.CurrentFact: _current,
     records.SessionFact: _session,
     records.PromptFact: _prompt,

@@ -74,6 +74,13 @@ class MarkFact(Fact, frozen=True, array_like=True, tag="mark"):
     parent: str | None = None
 
 
+class DeleteFact(Fact, frozen=True, array_like=True, tag="delete"):
+    """Checkpoints left the timeline of a project; what made them makes them no more."""
+
+    project: int
+    checkpoints: list[str]
+
+
 class CurrentFact(Fact, frozen=True, array_like=True, tag="current"):
     """The current checkpoint of a project (session "") or of a session in it."""
 
@@ -196,6 +203,7 @@ AnyFact = (
     | StatsFact
     | CheckpointFact
     | MarkFact
+    | DeleteFact
     | CurrentFact
     | SessionFact
     | PromptFact

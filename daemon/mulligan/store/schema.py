@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Raised with every change of a table: a catalogue of a smaller version is folded anew at the next start.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 SCHEMA = """
 create table meta (key text primary key, value) without rowid;
@@ -46,6 +46,7 @@ create unique index checkpoint_ordinal on checkpoint (project, ordinal);
 create unique index checkpoint_key on checkpoint (project, event_key) where event_key is not null;
 create index checkpoint_session on checkpoint (session, timestamp);
 create index checkpoint_time on checkpoint (project, timestamp);
+create table deleted (project int not null, event_key text not null, primary key (project, event_key)) without rowid;
 create table current (
     project int not null, session text not null, checkpoint text not null, primary key (project, session)
 ) without rowid;

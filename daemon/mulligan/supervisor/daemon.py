@@ -17,7 +17,9 @@ from mulligan.control.server import Server, bind
 from mulligan.control.services import Services
 from mulligan.errors import MulliganError
 from mulligan.events import Bus
+from mulligan.journal.retention import Policy
 from mulligan.paths import Places, claude_config_dirs
+from mulligan.project import upkeep
 from mulligan.project.checkpoints import Request
 from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
@@ -37,6 +39,7 @@ log = logging.getLogger(__name__)
 #: Captures and requests share the interpreter: the default of 5 ms makes one wait for the other.
 _SWITCH_SECONDS = 0.0005
 _STATUS_SECONDS = 60.0
+_CLEANUP_SECONDS = 3600.0
 
 
 class Daemon:
@@ -111,6 +114,7 @@ class Daemon:
         self._schedule.every(_STATUS_SECONDS, "status", self._tell_status)
         if self._notifier.watchdog_seconds:
             self._schedule.every(self._notifier.watchdog_seconds, "watchdog", self._alive)
+        self._schedule.every(_CLEANUP_SECONDS, "cleanup", self._clean_up)
         self._schedule_interval()
         self._notifier.ready(self._status_text())
         log.info("mulligand answers at %s", self._places.socket)
@@ -146,6 +150,13 @@ class Daemon:
         self._schedule.cancel("interval")
         if self._config.interval:
             self._schedule.every(self._config.interval, "interval", self._take_interval)
+
+    async def _clean_up(self) -> None:
+        """Forget what the configured policy does not keep, project by project."""
+        policy = upkeep.configured(self._config)
+        for worker in self._registry.workers() if policy != Policy() else ():
+            if worker.health.state != "failed":
+                await asyncio.wrap_future(worker.call(partial(upkeep.clean_up, worker, policy)))
 
     async def _take_interval(self) -> None:
         """A checkpoint of every project whose tree is not the one of its current checkpoint."""

@@ -65,7 +65,8 @@ def test_an_unknown_command_is_a_usage_error_that_names_the_nearest(capsys: pyte
     "words",
     [
         ["fork", "1"],
-        ["cleanup"],
+        ["delete"],
+        ["cleanup", "--keep", "few"],
         ["project", "adopt"],
         ["list", "--limit", "x"],
         ["list", "--limit", "0"],

@@ -3,6 +3,7 @@
 from mulligan.control.handlers import (
     checkpoint,
     checkpoint_diff,
+    cleanup,
     daemon,
     discover,
     file,
@@ -18,6 +19,7 @@ from mulligan.control.handlers import (
 __all__ = [
     "checkpoint",
     "checkpoint_diff",
+    "cleanup",
     "daemon",
     "discover",
     "file",
