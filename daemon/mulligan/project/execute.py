@@ -22,7 +22,7 @@ from mulligan.session import events as session_events
 from mulligan.session.attribution import AFTER, BEFORE, Change, Window, attribute, relative
 from mulligan.session.events import CloseCall, Condition, EndBackground, OpenCall, SessionCommand, TakeCheckpoint
 from mulligan.session.tools import ToolClass
-from mulligan.store.catalogue import join_path
+from mulligan.store.catalogue import Catalogue, join_path
 from mulligan.store.records import AnyFact, AttributionFact, CallFact, MarkFact, PromptFact, UsageFact
 
 log = logging.getLogger(__name__)
@@ -199,12 +199,7 @@ def attribute_between(worker: ProjectWorker, start: int, end: int) -> None:
     ).fetchall()
     if not rows:
         return
-    calls = db.execute(
-        f"select {_CALL} from call where project = ? and start >= ? and start <= ?"
-        " and (end = 0 or end >= ? or background)",
-        (worker.project_id, start - _DAY, end, start),
-    ).fetchall()
-    windows = [_window(worker.root, _call_of(found)) for found in calls]
+    windows = windows_between(worker.store.catalogue(), worker.project_id, worker.root, start, end)
     changes = [Change(RelPath(join_path(row[1], row[2])), row[3], row[4]) for row in rows]
     owned = [
         (row[0], owner.call, owner.grade)
@@ -213,6 +208,16 @@ def attribute_between(worker: ProjectWorker, start: int, end: int) -> None:
     ]
     if owned:
         worker.store.log.append([AttributionFact(worker.project_id, owned)])
+
+
+def windows_between(catalogue: Catalogue, project: int, root: bytes, start: int, end: int) -> list[Window]:
+    """The windows of a project's calls that were open, or left something running, between two moments."""
+    calls = catalogue.db.execute(
+        f"select {_CALL} from call where project = ? and start >= ? and start <= ?"
+        " and (end = 0 or end >= ? or background)",
+        (project, start - _DAY, end, start),
+    ).fetchall()
+    return [_window(root, _call_of(found)) for found in calls]
 
 
 def _owns_rows(worker: ProjectWorker, call: str) -> bool:

@@ -253,7 +253,7 @@ class Restorer:
         self._look_again(outcome)
         if whole:
             return None  # what the new directories need is done behind the answer
-        parent = target.id if target else ""
+        parent = target.id if target else None  # else on the project's branch
         description = f"after {operation.kind}" + (f" of {position.label}" if position else "")
         request = Request("post_restore", session, description, parent=parent)
         return worker.checkpoint(request)
