@@ -128,7 +128,7 @@ class _Reverting:
         gone, come = [], []
         for path, track in self._tracks.items():
             first, last = track.runs[0], track.runs[-1]
-            if last.after.entry.kind == Kind.ABSENT and track.now.entry.kind == Kind.ABSENT and not last.doubt:
+            if last.after.entry.kind == Kind.ABSENT and not last.doubt:
                 gone.append((RelPath(path), last.before.entry))
             if first.before.entry.kind == Kind.ABSENT:
                 come.append((RelPath(path), first.after.entry))
@@ -152,6 +152,8 @@ class _Reverting:
             self._merge(track, chain, track.now.path)
         elif track.now.path != track.path:
             self._conflict(track, chain[-1].run, Clash("it was renamed by the change, and again since"))
+        elif self._tracks[path].now.entry.kind != Kind.ABSENT:
+            self._conflict(track, chain[-1].run, Clash("it was renamed by the change, and its old name is taken again"))
         else:
             self._merge(track, chain, path)
 
@@ -205,19 +207,19 @@ class _Reverting:
             change = self._changes.get(path)
             if change is None or change.target is None or not change.target.there:
                 continue
+            if not all(self._can_hold(above) for above in ancestors(path)):
+                self._drop(path)
+                continue
             for above in ancestors(path):
-                if not self._has_directory(above):
-                    self._drop(path)
-                    break
+                live, stat = self._around.live(above)
+                if above not in self._changes and live.kind == Kind.ABSENT:
+                    self._changes[above] = Change(above, self._around.directory(above), live, stat)
 
-    def _has_directory(self, path: bytes) -> bool:
+    def _can_hold(self, path: bytes) -> bool:
         """Whether a directory will be there, or can."""
         change = self._changes.get(path)
         if change is None:
-            live, stat = self._around.live(path)
-            if live.kind == Kind.ABSENT:
-                self._changes[path] = Change(path, self._around.directory(path), live, stat)
-            return live.kind in (Kind.DIR, Kind.ABSENT)
+            return self._around.live(path)[0].kind in (Kind.DIR, Kind.ABSENT)
         assert change.live is not None and change.target is not None
         return change.target.kind == Kind.DIR or (change.target.kind == Kind.ABSENT and change.live.kind == Kind.DIR)
 
