@@ -54,10 +54,23 @@ class _Author:
 
 
 def group(
-    catalogue: Catalogue, project: int, cut: Cut, plan: Plan, session: str, read: Callable[[bytes], bytes]
+    catalogue: Catalogue,
+    project: int,
+    cut: Cut,
+    plan: Plan,
+    session: str,
+    read: Callable[[bytes], bytes],
+    *,
+    alone: bool = False,
 ) -> list[Group]:
-    """The steps of a plan by who made the changes since a cut that they take away."""
+    """The steps of a plan by who made the changes since a cut that they take away; `alone`: the session's and no other.
+
+    `read` gives the contents of the plan's entries.
+    """
     authors = _authors(catalogue, project, cut, session)
+    if alone:
+        for author in authors.values():
+            author.by, author.session = THIS, session
     groups: dict[tuple[str, str], Group] = {}
     counted = 0
     for part in ("write", "delete", "chmod", "mkdir", "rmdir"):

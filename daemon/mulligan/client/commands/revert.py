@@ -7,11 +7,13 @@ import argparse
 from mulligan.client.arguments import asking_options, project_option, session_option
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
+from mulligan.client.render.amounts import counted
 from mulligan.client.render.plan import conflict_lines, done_words, not_done, plan_lines, size_of
 from mulligan.client.render.text import visible
 from mulligan.errors import ConflictError, PartialError
 
 SUMMARY = "Takes out what a prompt, a tool call, a session or a checkpoint changed, and leaves everything else."
+_WAYS = "--partial does the rest, --write-conflicts puts both versions between markers"
 EXAMPLES = ("mulligan revert prompt:-1", "mulligan revert session:9f3c --dry-run")
 
 
@@ -50,11 +52,21 @@ def run(args: argparse.Namespace, context: Context) -> int:
             context.emit(found, lambda result: context.lines(conflict_lines(result)))
             raise
 
+    def show(planned: JsonObject) -> None:
+        _plan(planned, context)
+        stuck = [one for one in planned.get("conflicts") or [] if not one.get("marked")]
+        if stuck and not args.partial:
+            context.lines(["Nothing is done while there is a conflict.", f"  {_WAYS}"])
+            if context.may_ask() and not args.dry_run:
+                raise ConflictError(f"{counted(len(stuck), 'path')} in conflict; nothing was changed", hint=_WAYS)
+        elif size_of(planned.get("plan") or {}):
+            context.line("A checkpoint is taken first: `mulligan undo` brings all of it back.")
+
     result = context.confirmed(
         args,
         lambda: context.call("operation.revert", **params, dry_run=True),
         act,
-        lambda planned: _plan(planned, context),
+        show,
         f"mulligan revert {visible(args.target)} --yes",
     )
     if result is None:
@@ -69,12 +81,9 @@ def _plan(result: JsonObject, context: Context) -> None:
     context.line(f"Without the changes of {visible(str(result.get('target') or 'it'))}", "bold")
     context.line()
     context.lines(plan_lines(plan, context.width, context.palette))
+    context.line()
     if result.get("conflicts"):
-        context.line()
-        context.lines(conflict_lines(result))
-    if size_of(plan):
-        context.line()
-        context.line("A checkpoint is taken first: `mulligan undo` brings all of it back.")
+        context.lines([*conflict_lines(result), ""])
 
 
 def _done(result: JsonObject, context: Context) -> None:

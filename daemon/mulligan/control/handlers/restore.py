@@ -123,9 +123,10 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     session = names.session(params.session)
     position = names.position(params.id, params.session and session)
     paths = relative_paths(worker, params.paths, params.paths_b64)
+    made: dict[bytes, bytes] = {}
     if params.keep_others:
         session = (params.session and session) or (position.checkpoint and position.checkpoint.session) or session
-        result = _without_others(call, worker, position, paths, session, params)
+        result, made = _without_others(call, worker, position, paths, session, params)
     else:
         restorer = Restorer(worker)
 
@@ -137,9 +138,7 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         result = worker.call(run).result()
     fields = outcome_fields(result)
     if result.outcome is None:
-        store = call.services.store
-        found = group(store.catalogue(), worker.project_id, position.cut, result.plan, session, store.contents.read)
-        fields["plan"]["groups"] = [group_object(each) for each in found]
+        fields["plan"]["groups"] = _groups(call, worker, position, result.plan, session, made, alone=params.keep_others)
     if not params.dry_run and not params.confirmed:
         raise refuse(fields["plan"], "the restore")
     target = position.checkpoint or result.after
@@ -156,8 +155,11 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
 
 def _without_others(
     call: Call, worker: ProjectWorker, position: Position, paths: list[bytes], session: str, params: RestoreParams
-) -> Result:
-    """Take back what a session's calls have changed since a position; what others changed too is skipped."""
+) -> tuple[Result, dict[bytes, bytes]]:
+    """Take back what a session's calls have changed since a position; what cannot be merged is skipped.
+
+    Besides the contents that merging made.
+    """
     if not session:
         raise NotFoundError("no agent's session has worked in this project", hint="mulligan session list")
     catalogue = call.services.store.catalogue()
@@ -165,10 +167,31 @@ def _without_others(
     reverter = Reverter(worker)
     if params.dry_run or not params.confirmed:
         worker.call(worker.sync).result()
-        return Result(reverter.prepare(selection, partial=True, force=params.force).plan)
-    _, result = reverter.revert(selection, "restore", position, session, partial=True, force=params.force)
+        prepared = reverter.prepare(selection, partial=True, force=params.force)
+        return Result(prepared.plan), prepared.made
+    prepared, result = reverter.revert(selection, "restore", position, session, partial=True, force=params.force)
     assert result is not None
-    return result
+    return result, prepared.made
+
+
+def _groups(
+    call: Call,
+    worker: ProjectWorker,
+    position: Position,
+    plan: Plan,
+    session: str,
+    made: dict[bytes, bytes],
+    *,
+    alone: bool,
+) -> list[dict[str, Any]]:
+    """The parts of a plan by who made the changes that it takes away."""
+    store = call.services.store
+
+    def read(digest: bytes) -> bytes:
+        return made[digest] if digest in made else store.contents.read(digest)
+
+    found = group(store.catalogue(), worker.project_id, position.cut, plan, session, read, alone=alone)
+    return [group_object(each) for each in found]
 
 
 def _take_back(call: Call, params: UndoParams, kind: str) -> dict[str, Any]:

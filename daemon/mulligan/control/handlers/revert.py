@@ -93,7 +93,7 @@ def _in_conflict(prepared: Prepared, conflicts: list[dict[str, Any]]) -> Conflic
     what = "1 path is" if count == 1 else f"{count} paths are"
     return ConflictError(
         f"{what} in conflict; nothing was changed",
-        hint="--partial does the rest, --write-conflicts puts both versions of a text between markers",
+        hint="--partial does the rest, --write-conflicts puts both versions between markers",
         conflicts=conflicts,
         plan=plan_object(prepared.plan),
     )
