@@ -28,6 +28,8 @@ from mulligan.store.records import AnyFact, AttributionFact, CallFact, MarkFact,
 log = logging.getLogger(__name__)
 _DAY = 86_400_000_000_000
 _LISTED = 1000
+#: Rows that no call has made: the first sight of a path, and what our own operations did.
+_NO_CHANGE = int(Flag.FROM_UNKNOWN | Flag.RESTORED)
 
 
 def execute(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> tuple[int, str]:
@@ -192,7 +194,7 @@ def attribute_between(worker: ProjectWorker, start: int, end: int) -> None:
     before = "select b.kind from row b where b.path = r.path and b.seq < r.seq order by b.seq desc limit 1"
     rows = db.execute(
         "select r.seq, p.dir, p.name, r.since, r.at, r.call, r.grade from row r join path p on p.id = r.path"
-        " where r.project = ? and r.at >= ? and r.at <= ? and r.flags & 4 = 0"
+        f" where r.project = ? and r.at >= ? and r.at <= ? and r.flags & {_NO_CHANGE} = 0"
         # that what was not there is not there is no change
         f" and (r.kind != 0 or coalesce(({before}), 0) != 0) order by r.seq",
         (worker.project_id, start, end),

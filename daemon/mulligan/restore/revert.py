@@ -15,10 +15,11 @@ import msgspec
 
 from mulligan.journal.merge import Labels
 from mulligan.journal.renames import find_renames
-from mulligan.model import ABSENT, Entry, Kind, RelPath, Stat
-from mulligan.restore.plan import Change, Step, ancestors, same
+from mulligan.model import ABSENT, DATABASE_LOGS, Entry, Kind, RelPath, Stat
+from mulligan.restore.plan import SQLITE_NAMES, Change, Step, ancestors, same, sqlite_base
 from mulligan.restore.three_way import Clash, Texts, merge_entries
 
+_SQLITE_MAGIC = b"SQLite format 3\0"
 _ODD = (Kind.UNKNOWN, Kind.SPECIAL)
 
 
@@ -115,6 +116,7 @@ class _Reverting:
         for path, track in self._tracks.items():
             if path not in names:
                 self._follow(track, sources)
+        self._keep_databases()
         self._make_room()
         self._keep_holders()
         return Reverted(
@@ -199,6 +201,23 @@ class _Reverting:
     def _conflict(self, track: Track, run: Run, clash: Clash) -> None:
         self._conflicts.append(Conflict(track.now.path, clash.reason, track.now, run.after, run.before, clash.marked))
 
+    def _keep_databases(self) -> None:
+        """The files of an SQLite database are changed together: one that stays keeps the others."""
+        for base in {sqlite_base(path) for path in self._changes}:
+            members = [base, *(base + each for each in DATABASE_LOGS)]
+            moving = [path for path in members if path in self._changes]
+            staying = [path for path in members if path not in moving and self._around.live(path)[0].there]
+            if moving and staying and self._is_database(base):
+                name = staying[0].rpartition(b"/")[2].decode(errors="replace")
+                for path in moving:
+                    self._drop(path, f"one SQLite database with {name}, which stays")
+
+    def _is_database(self, path: bytes) -> bool:
+        live = self._around.live(path)[0]
+        return path.endswith(SQLITE_NAMES) or (
+            live.kind == Kind.FILE and self._texts.read(live.hash).startswith(_SQLITE_MAGIC)
+        )
+
     # directories
 
     def _make_room(self) -> None:
@@ -208,7 +227,7 @@ class _Reverting:
             if change is None or change.target is None or not change.target.there:
                 continue
             if not all(self._can_hold(above) for above in ancestors(path)):
-                self._drop(path)
+                self._drop(path, "something else stands where its directory was")
                 continue
             for above in ancestors(path):
                 live, stat = self._around.live(above)
@@ -223,13 +242,13 @@ class _Reverting:
         assert change.live is not None and change.target is not None
         return change.target.kind == Kind.DIR or (change.target.kind == Kind.ABSENT and change.live.kind == Kind.DIR)
 
-    def _drop(self, path: bytes) -> None:
-        """A path for which there is no directory: it stays where it is."""
+    def _drop(self, path: bytes, reason: str) -> None:
+        """A path that cannot be changed after all: it stays where it is."""
         track = self._moved.get(path) or self._tracks.get(path)
         for each in (path, track.now.path if track is not None else path):
             self._changes.pop(each, None)
         if track is not None:
-            self._conflict(track, track.runs[0], Clash("something else stands where its directory was"))
+            self._conflict(track, track.runs[0], Clash(reason))
 
     def _keep_holders(self) -> None:
         """A directory goes only if everything in it goes; the deepest is asked first."""

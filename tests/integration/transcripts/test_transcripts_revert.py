@@ -262,6 +262,21 @@ def test_M5_what_is_not_sure_is_left_alone_but_for_force(work: Work) -> None:
     assert work.read("s.py") == b"".join(LINES)
 
 
+def test_a_revert_belongs_to_no_call_that_is_open_meanwhile(work: Work) -> None:
+    shared(work)
+    time.sleep(APART)
+    work.b.write(work.b.call("toolu_open", "Bash", input={"command": "sleep 9"}))
+    time.sleep(APART)
+    work.revert(f"session:{work.a.session}")
+    time.sleep(APART)
+    (work.root / "new/c").write_bytes(b"by the command\n")
+    time.sleep(APART)
+    work.b.write(work.b.result("toolu_open", told={"stdout": ""}))
+    work.settled()
+    assert rows(work.daemon, b"new/c")[-1][5] == "toolu_open"
+    assert rows(work.daemon, b"s.py")[-1][5:] == rows(work.daemon, b"new/a")[-1][5:] == ("", "")
+
+
 def test_R8_a_revert_that_was_killed_is_finished_from_the_store(
     daemon_factory: Callable[..., DaemonFixture],
 ) -> None:

@@ -260,6 +260,19 @@ def test_a_version_that_was_captured_half_way_is_not_brought_back(paper: Paper) 
     assert (paper.result(), conflicts(paper.revert())) == ({}, {b"a": "torn"})
 
 
+def test_R21_the_files_of_a_database_are_taken_back_together_or_not_at_all(paper: Paper) -> None:
+    magic = b"SQLite format 3\0"
+    paper.change(b"x.db", (magic + b"1", magic + b"A"), now=magic + b"A")
+    paper.change(b"x.db-wal", (b"1", b"A"), now=b"A")
+    paper.change(b"odd", (magic + b"1", magic + b"A"), now=magic + b"A")
+    paper.change(b"plain", (b"1", b"A"), now=b"A")
+    paper.now |= {b"odd-wal": paper.entry(b"B"), b"plain-journal": paper.entry(b"B")}
+    assert paper.result() == {b"x.db": magic + b"1", b"x.db-wal": b"1", b"plain": b"1"}
+    assert conflicts(paper.revert()) == {b"odd": "one SQLite database with odd-wal, which stays"}
+    paper.tracks.pop(1)
+    assert paper.result() == {b"plain": b"1"}
+
+
 def test_M4_no_change_is_no_change(paper: Paper) -> None:
     reverted = paper.revert()
     assert (reverted.changes, reverted.conflicts, reverted.left) == ([], [], [])
