@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from mulligan.watch.ignore import IgnoreRules
 from mulligan.watch.observer import make_observer
 from support.live_transcript import replace
 from support.storing import add_project, opened
+from support.trees import snapshot
 
 PERSON = ""
 
@@ -180,3 +182,75 @@ def test_nobody_elses_lines_are_lost(project: Project, edits: list[tuple], which
     if done:
         project.undo()
         assert {path: path.read_bytes() for path in before} == before
+
+
+NAMES = ("one", "two", "dir/three")
+STEP = st.tuples(
+    st.sampled_from([PERSON, "A", "A", "B"]),
+    st.sampled_from(["append", "insert", "cut", "delete", "move", "chmod"]),
+    st.sampled_from(NAMES),
+    st.sampled_from(NAMES),
+)
+
+
+def act(place: Path, number: int, what: str, name: str, other: str) -> None:
+    """One step of somebody; it writes lines that bear its number, and may make, move or delete a file."""
+    path, new = place / name, place / other
+    mine = b"%d.1\n%d.2\n%d.3\n" % (number, number, number)
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(mine)
+    elif what == "delete":
+        path.unlink()
+    elif what == "move":
+        new.parent.mkdir(exist_ok=True)
+        path.rename(new)
+    elif what == "chmod":
+        path.chmod(path.stat().st_mode & 0o777 ^ 0o100)
+    else:
+        data = path.read_bytes()
+        middle = data.find(b"\n", len(data) // 2) + 1
+        replace(
+            path, {"append": data + mine, "insert": data[:middle] + mine + data[middle:], "cut": data[middle:]}[what]
+        )
+
+
+@given(steps=st.lists(STEP, min_size=2, max_size=8))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.timeout(600)
+def test_nobody_elses_lines_are_lost_whatever_happens_to_the_files(project: Project, steps: list[tuple]) -> None:
+    place = project.begin()
+    (place / "one").write_bytes(Shared().text())
+    project.sync()
+    owned: dict[str, list[int]] = {}
+    mine: set[bytes] = set()
+    for number, (who, *step) in enumerate(steps, 1):
+        before = project.worker.record().last_seq
+        act(place, number, *step)
+        rows = list(range(before + 1, project.sync() + 1))
+        if who == "A":
+            owned[f"{place.name}-{number}"] = rows
+            mine.add(b"%d." % number)
+    project.belongs(owned, place.name)
+
+    def theirs() -> Counter[bytes]:
+        found = Counter(line for path in place.rglob("*") if path.is_file() for line in path.read_bytes().split())
+        return Counter({line: count for line, count in found.items() if line.partition(b".")[0] + b"." not in mine})
+
+    before, lines = snapshot(place), theirs()
+    conflicts, done = project.revert(list(owned), partial=False)
+    event("conflict" if conflicts else "reverted" if done else "nothing to do")
+    if conflicts:
+        assert not done and snapshot(place) == before
+        _, done = project.revert(list(owned), partial=True)
+        assert {path: before.get(path) for path in relative(place, conflicts)} == {
+            path: snapshot(place).get(path) for path in relative(place, conflicts)
+        }
+    assert theirs() >= lines
+    if done:
+        project.undo()
+    assert snapshot(place) == before
+
+
+def relative(place: Path, paths: set[Path]) -> list[bytes]:
+    return [os.fsencode(path.relative_to(place)) for path in paths]

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from mulligan.journal.merge import Labels
+from mulligan.journal.merge import SIZE_LIMIT, Labels
 from mulligan.journal.renames import find_renames
 from mulligan.model import ABSENT, DATABASE_LOGS, Entry, Kind, RelPath, Stat
 from mulligan.restore.plan import SQLITE_NAMES, Change, Step, ancestors, same, sqlite_base
@@ -134,7 +134,14 @@ class _Reverting:
                 gone.append((RelPath(path), last.before.entry))
             if first.before.entry.kind == Kind.ABSENT:
                 come.append((RelPath(path), first.after.entry))
-        return {rename.new: rename.old for rename in find_renames(gone, come, self._texts.read)}
+        sources: dict[bytes, bytes] = {}
+        for rename in find_renames(gone, come, self._texts.read):
+            origin: bytes = rename.old
+            while origin in sources and origin != rename.new:
+                origin = sources[origin]
+            if origin != rename.new:  # else it came from itself
+                sources[rename.new] = rename.old
+        return sources
 
     def _follow(self, track: Track, sources: dict[bytes, bytes]) -> None:
         """Take out all runs of a file, back over the names that it had."""
@@ -214,9 +221,9 @@ class _Reverting:
 
     def _is_database(self, path: bytes) -> bool:
         live = self._around.live(path)[0]
-        return path.endswith(SQLITE_NAMES) or (
-            live.kind == Kind.FILE and self._texts.read(live.hash).startswith(_SQLITE_MAGIC)
-        )
+        if path.endswith(SQLITE_NAMES) or live.kind != Kind.FILE:
+            return live.kind == Kind.FILE
+        return live.size > SIZE_LIMIT or self._texts.read(live.hash).startswith(_SQLITE_MAGIC)
 
     # directories
 
@@ -252,10 +259,13 @@ class _Reverting:
 
     def _keep_holders(self) -> None:
         """A directory goes only if everything in it goes; the deepest is asked first."""
+        coming = {above for path, change in self._changes.items() if _there(change) for above in ancestors(path)}
         for path in sorted(self._changes, key=lambda path: path.count(b"/"), reverse=True):
             change = self._changes[path]
             assert change.live is not None and change.target is not None
-            if change.live.kind != Kind.DIR or change.target.kind == Kind.DIR or not self._holds_something(path):
+            if change.live.kind != Kind.DIR or change.target.kind == Kind.DIR:
+                continue
+            if path not in coming and not self._holds_something(path):
                 continue
             reason = "holds entries that stay"
             del self._changes[path]
@@ -265,10 +275,7 @@ class _Reverting:
                 self._left.append(Step(path, change.live, change.live, change.stat, reason))
 
     def _holds_something(self, directory: bytes) -> bool:
-        """Whether anything stands, or is to stand, in a directory."""
-        below = directory + b"/"
-        if any(path.startswith(below) and _there(change) for path, change in self._changes.items()):
-            return True
+        """Whether anything in a directory stays."""
         return any(
             entry.kind != Kind.ABSENT and child not in self._changes
             for child, entry in self._around.children(directory)
