@@ -144,15 +144,15 @@ class Selected:
         rows = self._catalogue.versions(self._project, path)
         before = UNSEEN if rows[0].flags & Flag.FROM_UNKNOWN else ABSENT
         previous = Row(path, before, 0, 0)
-        first: tuple[Row, Row] | None = None
+        owned_rows: list[Row] = []
         for row in [*rows, None]:
             if row is not None and row.entry == previous.entry:
                 continue  # seen once more
             if row is not None and row.seq in owned:
-                first = first or (previous, row)
-            elif first is not None:
-                runs += _run(path, *first, previous)
-                first = None
+                owned_rows = [*(owned_rows or [previous]), row]
+            elif owned_rows:
+                runs += _run(path, *owned_rows)
+                owned_rows = []
             previous = row or previous
         return runs
 
@@ -167,10 +167,19 @@ class Selected:
         }
 
 
-def _run(path: bytes, before: Row, first: Row, last: Row) -> list[Run]:
+def _run(path: bytes, before: Row, *rows: Row) -> list[Run]:
+    """The run of some rows, unless they come to nothing."""
+    first, last = rows[0], rows[-1]
     if same(before.entry, last.entry):
         return []
-    doubt = _TORN if before.flags & Flag.TORN else ""
+    ended = rows[-2].entry if len(rows) > 1 else before.entry
     return [
-        Run(Version(before.entry, f"row:{first.seq - 1}", path), Version(last.entry, f"row:{last.seq}", path), doubt)
+        Run(
+            Version(before.entry, f"row:{first.seq - 1}", path),
+            Version(last.entry, f"row:{last.seq}", path),
+            _TORN if before.flags & Flag.TORN else "",
+            first.entry,
+            ended,
+            frozenset(row.entry.hash for row in rows[:-1] if row.entry.size),
+        )
     ]

@@ -32,11 +32,27 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A change to take out; `doubt` says why the version before it cannot be relied on."""
+    """A change to take out; `doubt` says why the version before it cannot be relied on.
+
+    `made` is what its first row made and `ended` what stood there before its last one, for a file that was moved and
+    edited in one run; `between` are the hashes of what stood there meanwhile.
+    """
 
     before: Version
     after: Version
     doubt: str = ""
+    made: Entry = ABSENT
+    ended: Entry = ABSENT
+    between: frozenset[bytes] = frozenset()
+
+    def went(self) -> set[bytes]:
+        """The hashes of what stood there before, or meanwhile."""
+        return {*self.between, *([self.before.entry.hash] if self.before.entry.size else [])}
+
+    def came(self) -> set[bytes]:
+        """The hashes of what came there by it."""
+        after = [self.after.entry.hash] if self.after.entry.size else []
+        return {*self.between, *after} - {self.before.entry.hash}
 
 
 class Track(msgspec.Struct, frozen=True):
@@ -106,7 +122,8 @@ class _Reverting:
         self._around, self._texts, self._mark = around, texts, mark
         self._labels = Labels("now", f"after {label}", f"before {label}")
         self._changes: dict[bytes, Change] = {}
-        self._moved: dict[bytes, Track] = {}
+        #: Whose change of a path it is: a file may be changed under another name than its track has.
+        self._of: dict[bytes, Track] = {}
         self._conflicts: list[Conflict] = []
         self._left: list[Step] = []
 
@@ -119,6 +136,8 @@ class _Reverting:
         self._keep_databases()
         self._make_room()
         self._keep_holders()
+        while self._keep_moved():
+            self._keep_holders()
         return Reverted(
             [self._changes[path] for path in sorted(self._changes)],
             sorted(self._conflicts, key=lambda conflict: conflict.path),
@@ -126,14 +145,14 @@ class _Reverting:
         )
 
     def _renamed(self) -> dict[bytes, bytes]:
-        """New path → old path of the files that the changes themselves renamed."""
+        """New path → old path of the files that the changes themselves renamed, if the old name is free."""
         gone, come = [], []
         for path, track in self._tracks.items():
             first, last = track.runs[0], track.runs[-1]
-            if last.after.entry.kind == Kind.ABSENT and not last.doubt:
-                gone.append((RelPath(path), last.before.entry))
+            if last.after.entry.kind == Kind.ABSENT and track.now.entry.kind == Kind.ABSENT and not last.doubt:
+                gone.append((RelPath(path), _either(last.ended, last.before.entry)))
             if first.before.entry.kind == Kind.ABSENT:
-                come.append((RelPath(path), first.after.entry))
+                come.append((RelPath(path), _either(first.made, first.after.entry)))
         sources: dict[bytes, bytes] = {}
         for rename in find_renames(gone, come, self._texts.read):
             origin: bytes = rename.old
@@ -161,8 +180,6 @@ class _Reverting:
             self._merge(track, chain, track.now.path)
         elif track.now.path != track.path:
             self._conflict(track, chain[-1].run, Clash("it was renamed by the change, and again since"))
-        elif self._tracks[path].now.entry.kind != Kind.ABSENT:
-            self._conflict(track, chain[-1].run, Clash("it was renamed by the change, and its old name is taken again"))
         else:
             self._merge(track, chain, path)
 
@@ -186,10 +203,11 @@ class _Reverting:
             self._conflict(track, at, Clash(clash.reason, marked))
             if marked is None or not self._mark:
                 return
+        self._of[path] = track
         if path == track.now.path:
             self._change(path, value, track.now.entry, track.stat)
         else:
-            self._moved[path] = track
+            self._of[track.now.path] = track
             self._change(track.now.path, ABSENT, track.now.entry, track.stat)
             self._change(path, value, *self._around.live(path))
 
@@ -207,6 +225,23 @@ class _Reverting:
 
     def _conflict(self, track: Track, run: Run, clash: Clash) -> None:
         self._conflicts.append(Conflict(track.now.path, clash.reason, track.now, run.after, run.before, clash.marked))
+
+    def _keep_moved(self) -> bool:
+        """A file that was moved here stays if it cannot go back where it came from; whether there was one.
+
+        Such a move is not always seen as one, as when something else was put under the old name at once.
+        """
+        stuck = {conflict.theirs.path for conflict in self._conflicts} & self._tracks.keys()
+        went = {content for path in stuck for run in self._tracks[path].runs for content in run.went()}
+        moved = [
+            path
+            for path in self._changes
+            if path in self._of and any(not went.isdisjoint(run.came()) for run in self._of[path].runs)
+        ]
+        for path in moved:
+            if path in self._changes:  # else it went with the other name
+                self._drop(path, "it was moved here from a path that is in conflict")
+        return bool(moved)
 
     def _keep_databases(self) -> None:
         """The files of an SQLite database are changed together: one that stays keeps the others."""
@@ -251,8 +286,8 @@ class _Reverting:
 
     def _drop(self, path: bytes, reason: str) -> None:
         """A path that cannot be changed after all: it stays where it is."""
-        track = self._moved.get(path) or self._tracks.get(path)
-        for each in (path, track.now.path if track is not None else path):
+        track = self._of.get(path)
+        for each in [path, *(each for each, other in self._of.items() if other is track)]:
             self._changes.pop(each, None)
         if track is not None:
             self._conflict(track, track.runs[0], Clash(reason))
@@ -269,7 +304,7 @@ class _Reverting:
                 continue
             reason = "holds entries that stay"
             del self._changes[path]
-            if change.target.there and (track := self._tracks.get(path)) is not None:
+            if change.target.there and (track := self._of.get(path)) is not None:
                 self._conflict(track, track.runs[0], Clash(f"the directory there {reason}"))
             else:
                 self._left.append(Step(path, change.live, change.live, change.stat, reason))
@@ -280,6 +315,11 @@ class _Reverting:
             entry.kind != Kind.ABSENT and child not in self._changes
             for child, entry in self._around.children(directory)
         )
+
+
+def _either(one: Entry, other: Entry) -> Entry:
+    """The first, if it says something."""
+    return one if one.size else other
 
 
 def _there(change: Change) -> bool:

@@ -205,7 +205,13 @@ def test_renamed_over_a_name_that_is_taken_again_is_a_conflict(paper: Paper) -> 
     paper.change(b"old", (BASE, None), now=b"B\n")
     paper.change(b"new", (None, BASE), now=BASE)
     assert paper.result() == {}
-    assert conflicts(paper.revert()) == {b"new": "it was renamed by the change, and its old name is taken again"}
+    stays = "it was moved here from a path that is in conflict"
+    assert conflicts(paper.revert()) == {b"new": stays, b"old": "it was made again since"}
+    paper = Paper()
+    paper.change(b"old", (BASE, None), (b"B\n", b"B\nA\n"), now=b"B\nA\n")
+    paper.change(b"new", (None, BASE), now=BASE)
+    assert paper.result() == {}
+    assert conflicts(paper.revert()) == {b"new": stays, b"old": "it was made again since"}
 
 
 # directories
