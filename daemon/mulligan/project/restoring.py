@@ -35,7 +35,7 @@ _FOREIGN = "belongs to another project now"
 
 @dataclass(slots=True)
 class Result:
-    """What a restore, undo or redo came to; before it is confirmed only the plan."""
+    """What a restore, revert, undo or redo came to; before it is confirmed only the plan."""
 
     plan: Plan
     operation: str = ""

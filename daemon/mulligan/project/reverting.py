@@ -118,7 +118,7 @@ class Reverter(Restorer):
                 self._worker.capture.store_bytes(step.path, prepared.made[step.target.hash])
         self._worker.capture.flush()
         before = self._way_back(f"before {kind} of {position.label}", session)
-        operation = self._begin(kind, position.checkpoint.id if position.checkpoint else "", before.id)
+        operation = self._begin(kind, "", before.id)  # nobody's tree but its own becomes current
         outcome, rows = self._apply(operation, prepared.plan, force=force)
         after = self._conclude(operation, outcome, rows, position, session, partial=True)
         return Result(prepared.plan, operation.id, outcome, before, after)
