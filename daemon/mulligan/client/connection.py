@@ -29,6 +29,7 @@ UNLIMITED = frozenset(
         "checkpoint.restore",
         "events.subscribe",
         "operation.redo",
+        "operation.revert",
         "operation.undo",
         "project.add",
         "project.remove",

@@ -22,7 +22,8 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "go back": {
         "restore": "make files what they were at a checkpoint",
-        "undo": "take the last restore back",
+        "revert": "take out what a prompt, a call or a session changed",
+        "undo": "take the last restore or revert back",
         "redo": "do it again after all",
     },
     "set up": {

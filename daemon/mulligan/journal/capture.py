@@ -6,6 +6,7 @@ acknowledged only when `flush` has returned. No lock is held while a file is rea
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -396,6 +397,11 @@ class Capture:
         except (OSError, MulliganError) as error:
             return Entry(Kind.UNKNOWN, reason=str(error))
         return reading.entry
+
+    def store_bytes(self, path: bytes, data: bytes) -> None:
+        """Queue the content of a small file that is to stand at a path; `flush` makes it durable."""
+        entry = Entry(Kind.FILE, 0, len(data), hashlib.sha256(data).digest())
+        self._store_content(self.live(path), Reading(entry, Stat(), data=data))
 
     def mark(self, path: bytes, flag: Flag) -> None:
         """Flag the queued row of a path, if there is one."""

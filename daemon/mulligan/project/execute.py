@@ -22,12 +22,14 @@ from mulligan.session import events as session_events
 from mulligan.session.attribution import AFTER, BEFORE, Change, Window, attribute, relative
 from mulligan.session.events import CloseCall, Condition, EndBackground, OpenCall, SessionCommand, TakeCheckpoint
 from mulligan.session.tools import ToolClass
-from mulligan.store.catalogue import join_path
+from mulligan.store.catalogue import Catalogue, join_path
 from mulligan.store.records import AnyFact, AttributionFact, CallFact, MarkFact, PromptFact, UsageFact
 
 log = logging.getLogger(__name__)
 _DAY = 86_400_000_000_000
 _LISTED = 1000
+#: Rows that no call has made: the first sight of a path, and what our own operations did.
+_NO_CHANGE = int(Flag.FROM_UNKNOWN | Flag.RESTORED)
 
 
 def execute(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> tuple[int, str]:
@@ -192,19 +194,14 @@ def attribute_between(worker: ProjectWorker, start: int, end: int) -> None:
     before = "select b.kind from row b where b.path = r.path and b.seq < r.seq order by b.seq desc limit 1"
     rows = db.execute(
         "select r.seq, p.dir, p.name, r.since, r.at, r.call, r.grade from row r join path p on p.id = r.path"
-        " where r.project = ? and r.at >= ? and r.at <= ? and r.flags & 4 = 0"
+        f" where r.project = ? and r.at >= ? and r.at <= ? and r.flags & {_NO_CHANGE} = 0"
         # that what was not there is not there is no change
         f" and (r.kind != 0 or coalesce(({before}), 0) != 0) order by r.seq",
         (worker.project_id, start, end),
     ).fetchall()
     if not rows:
         return
-    calls = db.execute(
-        f"select {_CALL} from call where project = ? and start >= ? and start <= ?"
-        " and (end = 0 or end >= ? or background)",
-        (worker.project_id, start - _DAY, end, start),
-    ).fetchall()
-    windows = [_window(worker.root, _call_of(found)) for found in calls]
+    windows = windows_between(worker.store.catalogue(), worker.project_id, worker.root, start, end)
     changes = [Change(RelPath(join_path(row[1], row[2])), row[3], row[4]) for row in rows]
     owned = [
         (row[0], owner.call, owner.grade)
@@ -213,6 +210,16 @@ def attribute_between(worker: ProjectWorker, start: int, end: int) -> None:
     ]
     if owned:
         worker.store.log.append([AttributionFact(worker.project_id, owned)])
+
+
+def windows_between(catalogue: Catalogue, project: int, root: bytes, start: int, end: int) -> list[Window]:
+    """The windows of a project's calls that were open, or left something running, between two moments."""
+    calls = catalogue.db.execute(
+        f"select {_CALL} from call where project = ? and start >= ? and start <= ?"
+        " and (end = 0 or end >= ? or background)",
+        (project, start - _DAY, end, start),
+    ).fetchall()
+    return [_window(root, _call_of(found)) for found in calls]
 
 
 def _owns_rows(worker: ProjectWorker, call: str) -> bool:

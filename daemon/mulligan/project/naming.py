@@ -1,7 +1,7 @@
 """What a person calls a position in a project's history, and which one that is.
 
-Ids and prefixes, ordinals, `@` and its ancestors, `latest`, ages and times, `prompt:N`. A name from outside is judged
-by its grammar first; what fits nothing is answered with what is near.
+Ids and prefixes, ordinals, `@` and its ancestors, `latest`, ages and times, `prompt:N`, `row:N` (just behind one row of
+the journal). A name from outside is judged by its grammar first; what fits nothing is answered with what is near.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _ORDINAL = re.compile(r"#?([0-9]{1,12})\Z")
 _ANCESTOR = re.compile(r"@(?:(\^+)|~([0-9]{1,6}))?\Z")
 _AGE = re.compile(r"([0-9]{1,9})\s*(s|sec|min|m|h|d|w)(?:\s+ago)?\Z")
 _PROMPT = re.compile(r"prompt:(-?[0-9]{1,9})\Z")
+_ROW = re.compile(r"row:([0-9]{1,15})\Z")
 _UNITS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _RECENT = 24 * 3600 * NANOSECONDS
 #: Characters of an odd name that an error repeats.
@@ -44,6 +45,8 @@ class Names:
         """The position that a name means. Raises NotFoundError, AmbiguousError, UsageError."""
         if match := _PROMPT.match(name):
             return self._prompt(int(match[1]), session)
+        if match := _ROW.match(name):
+            return Position(Cut(int(match[1])), None, name)
         found = self.checkpoint(name)
         return Position(found.cut, found, str(found.ordinal))
 
@@ -59,7 +62,7 @@ class Names:
             return self._one("1", (), name)
         if match := _AGE.match(name):
             return self._not_after(self._now - int(match[1]) * _UNITS[match[2]] * NANOSECONDS, name)
-        if _PROMPT.match(name):
+        if _PROMPT.match(name) or _ROW.match(name):
             raise UsageError(f'"{name}" is a position, not a checkpoint', hint="mulligan restore and diff take it")
         if _ID.match(name):
             return self._prefix(name)
@@ -106,7 +109,11 @@ class Names:
             )
         return (exact or found)[0]
 
-    def _prompt(self, number: int, session: str) -> Position:
+    def prompt(self, number: int, session: str = "") -> tuple[str, int, str, int]:
+        """(session, ordinal, key, moment) of a session's Nth prompt; negative numbers count from the last one.
+
+        Raises NotFoundError, and AmbiguousError if no session is named and several were active in the last day.
+        """
         session = session or self.only_recent_session()
         order = "ordinal = ?" if number > 0 else "ordinal = (select max(ordinal) from prompt where session = ?) + ?"
         arguments = (session, number) if number > 0 else (session, session, number + 1)
@@ -118,6 +125,10 @@ class Names:
                 f"no prompt {number} in session {session or '(none)'}", hint=f"mulligan session show {session}".rstrip()
             )
         key, moment, ordinal = found
+        return session, int(ordinal), str(key), int(moment)
+
+    def _prompt(self, number: int, session: str) -> Position:
+        _, ordinal, key, moment = self.prompt(number, session)
         taken = self._catalogue.checkpoints("project = ? and event_key = ?", (self._project.id, key), 1)
         if taken:
             return Position(taken[0].cut, taken[0], f"prompt:{ordinal}")

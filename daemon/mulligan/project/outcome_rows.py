@@ -35,7 +35,7 @@ class OutcomeRows:
     def book(self, done: Done) -> None:
         """Something is done, and no version of the path was captured on the way. What fails is told by `finish`."""
         self._booked.add(done.path)
-        self._add(done.path, done.after, self._at, done.stat)
+        self._add(done.path, done.after, self._at, done.stat, Flag.RESTORED)
         if len(self._rows) >= _ROWS:
             self._ahead.append(self._worker.store.log.submit(self._take(), bulk=True))
             # wait for the oldest batch; one that failed stays, for `finish` to raise
@@ -55,14 +55,14 @@ class OutcomeRows:
         for done in left:
             live = lives.get(done.path)
             if live is None or live.entry != done.after or done.path in captured:
-                self._add(done.path, done.after, self._at + 2, done.stat)
+                self._add(done.path, done.after, self._at + 2, done.stat, Flag.RESTORED)
         while self._ahead:
             self._ahead.popleft().result()
         return self._take()
 
-    def _add(self, path: bytes, entry: Entry, at: int, stat: Stat | None) -> None:
+    def _add(self, path: bytes, entry: Entry, at: int, stat: Stat | None, flags: int = 0) -> None:
         named = Flag.NAMED if path in self._worker.capture.named else 0
-        self._rows.append(Row(path, entry, at, at, named))
+        self._rows.append(Row(path, entry, at, at, flags | named))
         self._stats.append(stat or Stat(seen=at))
 
     def _take(self) -> list[AnyFact]:

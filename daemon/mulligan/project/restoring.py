@@ -35,7 +35,7 @@ _FOREIGN = "belongs to another project now"
 
 @dataclass(slots=True)
 class Result:
-    """What a restore, undo or redo came to; before it is confirmed only the plan."""
+    """What a restore, revert, undo or redo came to; before it is confirmed only the plan."""
 
     plan: Plan
     operation: str = ""
@@ -252,7 +252,7 @@ class Restorer:
         self._look_again(outcome)
         if whole:
             return None  # what the new directories need is done behind the answer
-        parent = target.id if target else ""
+        parent = target.id if target else None  # else on the project's branch
         description = f"after {operation.kind}" + (f" of {position.label}" if position else "")
         request = Request("post_restore", session, description, parent=parent)
         return worker.checkpoint(request)

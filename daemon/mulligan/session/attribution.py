@@ -85,19 +85,35 @@ def relative(root: bytes, path: bytes) -> RelPath | None:
     return RelPath(path[len(prefix) :])
 
 
+def candidates(change: Change, windows: Iterable[Window]) -> tuple[list[Window], int]:
+    """The calls that may have made a change, in the order in which they began, and how many others may have.
+
+    Others are whoever is no call: a person, or what changed the file before the first of the calls began.
+    """
+    owning = [window for window in windows if window.tool_class is not ToolClass.READ_ONLY]
+    owning.sort(key=lambda window: (window.start, window.tool))
+    return _candidates(change, owning)
+
+
 def _owner(change: Change, windows: Sequence[Window]) -> Owner:
+    found, others = _candidates(change, windows)
+    if not found:
+        return Owner()
+    if len(found) + others > 1:
+        return Owner(found[-1].tool, f"one of {len(found) + others}")
+    return Owner(found[0].tool, NAMED if found[0].tool_class is ToolClass.PATH else WINDOW)
+
+
+def _candidates(change: Change, windows: Sequence[Window]) -> tuple[list[Window], int]:
     named = [window for window in windows if _names(window, change.path)]
     if found := _at(change.at, named):
-        return Owner(found[-1].tool, NAMED if len(found) == 1 else f"one of {len(found)}")
+        return found, 0
     free = [window for window in windows if window.tool_class is not ToolClass.PATH]
     if found := _acting(_at(change.at, free)):
-        count = len(found)
-        if change.since < min(window.start for window in found) - BEFORE:
-            count += 1
-        return Owner(found[-1].tool, WINDOW if count == 1 else f"one of {count}")
-    left = [window for window in free if _left_running(window, change.at)]
+        return found, int(change.since < min(window.start for window in found) - BEFORE)
     # Nothing says that it was the command and not a person: a call in the background is never the only candidate.
-    return Owner(left[-1].tool, f"one of {len(left) + 1}") if left else Owner()
+    left = [window for window in free if _left_running(window, change.at)]
+    return left, int(bool(left))
 
 
 def _names(window: Window, path: RelPath) -> bool:

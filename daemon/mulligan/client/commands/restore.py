@@ -8,7 +8,7 @@ import time
 from mulligan.client.arguments import asking_options, project_option, session_option
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
-from mulligan.client.render.plan import done_words, not_done, plan_lines, target_line
+from mulligan.client.render.plan import done_words, grouped_lines, not_done, target_line
 from mulligan.client.render.text import visible
 from mulligan.errors import PartialError
 
@@ -22,6 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", metavar="PATH", nargs="*", help="only these files and directories")
     group = parser.add_argument_group("how")
     asking_options(group)
+    group.add_argument(
+        "--keep-others", action="store_true", help="take back only what the session's calls have changed since"
+    )
     group.add_argument("--force", action="store_true", help="also what the daemon would rather leave alone")
     group = parser.add_argument_group("which")
     project_option(group)
@@ -30,7 +33,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Shows the plan, asks, restores; exit 3 if something was left out, with every such path named."""
-    params = {"id": args.id, "force": args.force or None, **context.where(args), **context.paths(args.paths)}
+    params = {
+        "id": args.id,
+        "force": args.force or None,
+        "keep_others": args.keep_others or None,
+        **context.where(args),
+        **context.paths(args.paths),
+    }
     started = 0.0
 
     def act() -> JsonObject:
@@ -57,7 +66,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
 def _plan(result: JsonObject, context: Context) -> None:
     context.line(target_line(result, context.now()), "bold")
     context.line()
-    context.lines(plan_lines(result.get("plan") or {}, context.width, context.palette))
+    context.lines(grouped_lines(result.get("plan") or {}, context.width, context.palette, context.now()))
     context.lines([f"  {visible(str(warning))}" for warning in result.get("warnings") or []])
     context.line()
     context.line("A checkpoint is taken first: `mulligan undo` brings all of it back.")

@@ -1,4 +1,4 @@
-"""`mulligan undo`: the last restore taken back."""
+"""`mulligan undo`: the last restore or revert taken back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mulligan.client.render.plan import done_words, not_done, plan_lines
 from mulligan.client.render.text import shown_path
 from mulligan.errors import PartialError
 
-SUMMARY = "Takes the project's last restore back; what was changed since then is kept and named."
+SUMMARY = "Takes the project's last restore or revert back; what was changed since then is kept and named."
 EXAMPLES = ("mulligan undo", "mulligan undo --dry-run")
 
 
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Shows the plan, asks, undoes."""
-    return run_operation("undo", "Back to before the last restore", "undone", args, context)
+    return run_operation("undo", "Back to before the last restore or revert", "undone", args, context)
 
 
 def run_operation(name: str, heading: str, word: str, args: argparse.Namespace, context: Context) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mulligan.client.render.amounts import ago
+from mulligan.client.render.amounts import ago, counted, size
 from mulligan.client.render.checkpoints import number, what
-from mulligan.client.render.text import Palette, cells, cut, path_bytes, shown_path, visible
+from mulligan.client.render.text import Palette, cells, cut, pad, path_bytes, shown_path, visible
 
 Plan = dict[str, Any]
 
@@ -53,6 +53,60 @@ def plan_lines(plan: Plan, width: int, palette: Palette) -> list[str]:
         shown = some_paths(entries, width - cells(head) - cells(said))
         lines.append(palette.paint(head, style) + said + shown)
     return lines or ["  nothing to change"]
+
+
+def grouped_lines(plan: Plan, width: int, palette: Palette, now: float) -> list[str]:
+    """One line for each who made the changes that go; then what is left alone. As `plan_lines` without groups."""
+    groups = plan.get("groups") or []
+    if not groups:
+        return plan_lines(plan, width, palette)
+    names = [_author(group, groups) for group in groups]
+    counts = [
+        "  ".join(f"{part} {len(group[part]):,}" for part, _, _ in _PARTS[:5] if group.get(part)) for group in groups
+    ]
+    wide = max(cells(name) for name in names), max(cells(count) for count in counts)
+    lines = []
+    for group, name, count in zip(groups, names, counts, strict=True):
+        head = f"  {pad(name, wide[0])}  {pad(count, wide[1])}  "
+        lost = f"  {said}" if (said := _lost(group, now)) else ""
+        paths = [path for part, _, _ in _PARTS[:5] for path in group.get(part) or []]
+        room = max(20, width - cells(head) - cells(lost))
+        style = "look" if group.get("by") == "this_session" else "loss"
+        lines.append(palette.paint(head, style) + some_paths(paths, room) + palette.paint(lost, "dim"))
+    rest = {part: plan.get(part) for part in ("kept", "skipped")}
+    return lines + (plan_lines({**rest, "reasons": plan.get("reasons")}, width, palette) if any(rest.values()) else [])
+
+
+def _author(group: dict[str, Any], groups: list[dict[str, Any]]) -> str:
+    if group.get("by") == "this_session":
+        return "this session"
+    if group.get("by") == "nobody":
+        return "no agent's call"
+    others = [other for other in groups if other.get("by") == "another_session"]
+    return "another session" if len(others) == 1 else f"session {visible(str(group.get('session_id')))[:8]}"
+
+
+def _lost(group: dict[str, Any], now: float) -> str:
+    """`(2 min ago, 14 lines, 1.2 KiB)`: when the newest version that goes came, and how much of it is nowhere else."""
+    files = group.get("files") or []
+    if not files:
+        return ""
+    newest = max(str(file.get("timestamp") or "") for file in files)
+    words = [] if group.get("by") == "this_session" or not newest else [ago(newest, now)]
+    if group.get("lines") is not None:
+        words.append(counted(int(group["lines"]), "line"))
+    return f"({', '.join([*words, size(group.get('bytes') or 0)])})"
+
+
+def conflict_lines(result: dict[str, Any]) -> list[str]:
+    """Every conflict with its reason, and how to get either version."""
+    lines = []
+    for conflict in result.get("conflicts") or []:
+        path, ours, theirs = shown_path(conflict), str(conflict.get("ours")), str(conflict.get("theirs"))
+        marked = "; both versions are in it now" if conflict.get("marked") else ""
+        lines.append(f"  conflict {path}: {visible(str(conflict.get('reason') or ''))}{marked}")
+        lines.append(f"    now {visible(ours)}    before {visible(theirs)}")
+    return lines
 
 
 def _reason(plan: Plan, entries: list[Any]) -> str:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from mulligan.clock import to_rfc3339
 from mulligan.control.methods import Params, method
-from mulligan.control.objects import checkpoint_object, show_path
+from mulligan.control.objects import checkpoint_object, path_fields, show_path
 from mulligan.control.scope import relative_paths
 from mulligan.control.services import Call
-from mulligan.errors import RefusedError
+from mulligan.errors import NotFoundError, RefusedError
+from mulligan.project.authors import Group, group
+from mulligan.project.naming import Position
 from mulligan.project.restoring import Restorer, Result
+from mulligan.project.reverting import Reverter
+from mulligan.project.selection import of_session
+from mulligan.project.worker import ProjectWorker
 from mulligan.restore.plan import Outcome, Plan, Step
 from mulligan.store.records import OperationFact
 
 
 class RestoreParams(Params, frozen=True, kw_only=True):
-    """`dry_run` gives the plan alone; anything else needs `confirmed`. No `paths` means the whole tree."""
+    """`dry_run` gives the plan alone; anything else needs `confirmed`. No `paths` means the whole tree.
+
+    `keep_others`: take back only what the session's calls have changed since then.
+    """
 
     project: str
     id: str
@@ -25,6 +34,7 @@ class RestoreParams(Params, frozen=True, kw_only=True):
     dry_run: bool = False
     confirmed: bool = False
     force: bool = False
+    keep_others: bool = False
 
 
 class UndoParams(Params, frozen=True, kw_only=True):
@@ -77,10 +87,32 @@ def outcome_fields(result: Result) -> dict[str, Any]:
     }
 
 
-def refuse(plan: Plan, what: str) -> RefusedError:
+def refuse(plan: dict[str, Any], what: str, **more: Any) -> RefusedError:
     """An operation that asks was not confirmed."""
     return RefusedError(f"{what} was not confirmed; nothing was changed", hint="look at the plan, then give --yes",
-                        plan=plan_object(plan))  # fmt: skip
+                        plan=plan, **more)  # fmt: skip
+
+
+def group_object(group: Group) -> dict[str, Any]:
+    """One part of `groups`: the changes of one author that a plan takes away."""
+    lines = [lost.lines for lost in group.lost if lost.lines is not None]
+    return {
+        "by": group.by,
+        "session_id": group.session or None,
+        **{part: _shown(steps) for part, steps in group.parts.items()},
+        "bytes": sum(lost.size for lost in group.lost),
+        "lines": sum(lines) if len(lines) == len(group.lost) else None,
+        "uncertain": [show_path(path) for path in group.uncertain],
+        "files": [
+            {
+                **path_fields(lost.path),
+                "bytes": lost.size,
+                "lines": lost.lines,
+                "timestamp": to_rfc3339(lost.at) if lost.at else None,
+            }
+            for lost in group.lost
+        ],
+    }
 
 
 @method("checkpoint.restore", RestoreParams)
@@ -91,16 +123,24 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     session = names.session(params.session)
     position = names.position(params.id, params.session and session)
     paths = relative_paths(worker, params.paths, params.paths_b64)
-    restorer = Restorer(worker)
+    made: dict[bytes, bytes] = {}
+    if params.keep_others:
+        session = (params.session and session) or (position.checkpoint and position.checkpoint.session) or session
+        result, made = _without_others(call, worker, position, paths, session, params)
+    else:
+        restorer = Restorer(worker)
 
-    def run() -> Result:
-        if params.dry_run or not params.confirmed:
-            return Result(restorer.plan_for(position, paths, force=params.force))
-        return restorer.restore(position, paths, session, force=params.force)
+        def run() -> Result:
+            if params.dry_run or not params.confirmed:
+                return Result(restorer.plan_for(position, paths, force=params.force))
+            return restorer.restore(position, paths, session, force=params.force)
 
-    result = worker.call(run).result()
+        result = worker.call(run).result()
+    fields = outcome_fields(result)
+    if result.outcome is None:
+        fields["plan"]["groups"] = _groups(call, worker, position, result.plan, session, made, alone=params.keep_others)
     if not params.dry_run and not params.confirmed:
-        raise refuse(result.plan, "the restore")
+        raise refuse(fields["plan"], "the restore")
     target = position.checkpoint or result.after
     if result.operation:
         call.services.bus.publish("restore", project=show_path(worker.root), operation=result.operation)
@@ -109,8 +149,49 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         "position": position.label,
         "files_processed": 0,
         "resume": None,
-        **outcome_fields(result),
+        **fields,
     }
+
+
+def _without_others(
+    call: Call, worker: ProjectWorker, position: Position, paths: list[bytes], session: str, params: RestoreParams
+) -> tuple[Result, dict[bytes, bytes]]:
+    """Take back what a session's calls have changed since a position; what cannot be merged is skipped.
+
+    Besides the contents that merging made.
+    """
+    if not session:
+        raise NotFoundError("no agent's session has worked in this project", hint="mulligan session list")
+    catalogue = call.services.store.catalogue()
+    selection = of_session(catalogue, worker.project_id, session, position.cut, paths)
+    reverter = Reverter(worker)
+    if params.dry_run or not params.confirmed:
+        worker.call(worker.sync).result()
+        prepared = reverter.prepare(selection, partial=True, force=params.force)
+        return Result(prepared.plan), prepared.made
+    prepared, result = reverter.revert(selection, "restore", position, session, partial=True, force=params.force)
+    assert result is not None
+    return result, prepared.made
+
+
+def _groups(
+    call: Call,
+    worker: ProjectWorker,
+    position: Position,
+    plan: Plan,
+    session: str,
+    made: dict[bytes, bytes],
+    *,
+    alone: bool,
+) -> list[dict[str, Any]]:
+    """The parts of a plan by who made the changes that it takes away."""
+    store = call.services.store
+
+    def read(digest: bytes) -> bytes:
+        return made[digest] if digest in made else store.contents.read(digest)
+
+    found = group(store.catalogue(), worker.project_id, position.cut, plan, session, read, alone=alone)
+    return [group_object(each) for each in found]
 
 
 def _take_back(call: Call, params: UndoParams, kind: str) -> dict[str, Any]:
@@ -126,7 +207,7 @@ def _take_back(call: Call, params: UndoParams, kind: str) -> dict[str, Any]:
 
     result = worker.call(run).result()
     if not params.dry_run and not params.confirmed:
-        raise refuse(result.plan, f"the {kind}")
+        raise refuse(plan_object(result.plan), f"the {kind}")
     if result.operation:
         call.services.bus.publish(kind, project=show_path(worker.root), operation=result.operation)
     return {"conflicts": [], **outcome_fields(result)}
