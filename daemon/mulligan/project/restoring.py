@@ -30,7 +30,8 @@ from mulligan.store.catalogue import UNSEEN, Live
 from mulligan.store.records import AnyFact, CurrentFact, OperationFact
 
 _DONE, _ROLLED_BACK = "done", "rolled_back"
-_FOREIGN = "belongs to another project now"
+#: Why a path of another project is left alone.
+FOREIGN = "belongs to another project now"
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ class Restorer:
         for target, live in found:
             path = live.path
             if nested and covers(nested, path):
-                foreign += [Step(path, live.entry, target, None, _FOREIGN)] if path in chosen else []
+                foreign += [Step(path, live.entry, target, None, FOREIGN)] if path in chosen else []
                 continue
             missing = target.kind == Kind.DIR and live.entry.kind != Kind.DIR
             if path in chosen or (path in needed and missing):
@@ -119,7 +120,7 @@ class Restorer:
             live = catalogue.live(project, done.path)
             entry = live.entry if live else done.after
             if nested and covers(nested, done.path):
-                skipped.append(Step(done.path, done.after, done.before, None, _FOREIGN))
+                skipped.append(Step(done.path, done.after, done.before, None, FOREIGN))
             elif force or same(entry, done.after):
                 changes.append(Change(done.path, done.before, entry, self._proof(live)))
             elif not same(entry, done.before):

@@ -16,9 +16,9 @@ import msgspec
 
 from mulligan.faults import point
 from mulligan.journal.renames import find_renames
-from mulligan.model import ABSENT, Cut, Entry, Kind, RelPath, Stat
+from mulligan.model import ABSENT, Cut, Entry, Kind, RelPath, Stat, covers
 from mulligan.project.naming import Position
-from mulligan.project.restoring import Restorer, Result
+from mulligan.project.restoring import FOREIGN, Restorer, Result
 from mulligan.project.selection import Selected, Selection
 from mulligan.restore.plan import Plan, Step, make_plan
 from mulligan.restore.revert import Conflict, Run, Track, Version, take_out
@@ -27,7 +27,6 @@ from mulligan.store.catalogue import Catalogue, Live
 
 #: So often it is worked out anew because files moved on meanwhile; then those are left out and named.
 _TRIES = 3
-_FOREIGN = "belongs to another project now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +58,10 @@ class Reverter(Restorer):
         with _one_state(self._store.catalogue()) as catalogue:
             around, texts = _Around(self, catalogue), Texts(self._store.contents.read)
             selected = Selected(catalogue, self._worker.project_id, self._worker.root, selection, force=force)
-            tracks, left = [], []
+            tracks, left, nested = [], [], self._nested()
             for path, runs in selected.runs().items():
-                if self._is_foreign(path):
-                    left.append(self._left(around, path, _FOREIGN))
+                if nested and covers(nested, path):
+                    left.append(self._left(around, path, FOREIGN))
                 else:
                     tracks.append(around.track(path, runs))
             left += [self._left(around, path, why) for path, why in selected.doubtful.items()]
