@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "restore": "make files what they were at a checkpoint",
         "undo": "take the last restore back",
         "redo": "do it again after all",
+        "fork": "go on from a checkpoint in a directory of its own",
     },
     "set up": {
         "project": "which directories are protected",

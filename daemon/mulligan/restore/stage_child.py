@@ -34,6 +34,7 @@ class Half(msgspec.Struct, array_like=True):
     stage: bytes
     careful: bool
     jobs: list[tuple[int, Step]]
+    origin: bytes = b""
 
 
 class Made(msgspec.Struct, array_like=True):
@@ -45,7 +46,9 @@ class Made(msgspec.Struct, array_like=True):
     reason: str = ""
 
 
-def stage_in_children(stage_dir: bytes, jobs: list[Job], pool: str, catalogue: str, *, careful: bool) -> Staged:
+def stage_in_children(
+    stage_dir: bytes, jobs: list[Job], pool: str, catalogue: str, *, careful: bool, origin: bytes = b""
+) -> Staged:
     """Stage the files of many steps, nothing made durable yet.
 
     Raises OSError as `stage_files` does, and MulliganError if a child has died.
@@ -57,7 +60,8 @@ def stage_in_children(stage_dir: bytes, jobs: list[Job], pool: str, catalogue: s
     staged = Staged({}, [])
     with ThreadPoolExecutor(CHILDREN) as threads:
         for made in threads.map(
-            lambda half: _ask(Half(pool, catalogue, stage_dir, careful, half)), [half for half in halves if half]
+            lambda half: _ask(Half(pool, catalogue, stage_dir, careful, half, origin)),
+            [half for half in halves if half],
         ):
             staged.seen.update({index: Seen(found, steps[index].target) for index, found in made.seen})
             staged.damaged += made.damaged
@@ -93,7 +97,7 @@ def main() -> int:
     catalogue = Catalogue(connect(half.catalogue))
     contents = Contents(half.pool, lambda: catalogue)
     try:
-        staged = stage_files(half.stage, half.jobs, contents, careful=half.careful)
+        staged = stage_files(half.stage, half.jobs, contents, careful=half.careful, origin=half.origin)
         made = Made([(index, seen.stat) for index, seen in staged.seen.items()], staged.damaged)
     except OSError as error:
         made = Made([], [], error.errno or errno.EIO, error.strerror or str(error))

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from mulligan.control.methods import Params, method
-from mulligan.control.objects import checkpoint_object, show_path
+from mulligan.control.objects import checkpoint_object, conversation_object, resume_object, show_path
 from mulligan.control.scope import relative_paths
 from mulligan.control.services import Call
-from mulligan.errors import RefusedError
+from mulligan.errors import MulliganError, RefusedError, UsageError
+from mulligan.model import Checkpoint
+from mulligan.project.checkpoints import Request
+from mulligan.project.conversation import Conversation, prepare, session_facts, write
+from mulligan.project.naming import Position
 from mulligan.project.restoring import Restorer, Result
+from mulligan.project.worker import ProjectWorker
 from mulligan.restore.plan import Outcome, Plan, Step
 from mulligan.store.records import OperationFact
 
 
 class RestoreParams(Params, frozen=True, kw_only=True):
-    """`dry_run` gives the plan alone; anything else needs `confirmed`. No `paths` means the whole tree."""
+    """`dry_run` gives the plan alone; anything else needs `confirmed`. No `paths` means the whole tree.
+
+    `conversation` also copies the conversation up to there, `conversation_only` leaves the files alone.
+    """
 
     project: str
     id: str
@@ -25,6 +34,8 @@ class RestoreParams(Params, frozen=True, kw_only=True):
     dry_run: bool = False
     confirmed: bool = False
     force: bool = False
+    conversation: bool = False
+    conversation_only: bool = False
 
 
 class UndoParams(Params, frozen=True, kw_only=True):
@@ -83,15 +94,61 @@ def refuse(plan: Plan, what: str) -> RefusedError:
                         plan=plan_object(plan))  # fmt: skip
 
 
+def copied(call: Call, worker: ProjectWorker, position: Position, session: str, title: str = "") -> Conversation:
+    """The conversation of a position, copied in memory for the project's own directory."""
+    store, root = call.services.store, os.fsdecode(worker.root)
+    title = title or f"back to {position.label}"
+    return prepare(store.catalogue(), store.clock, position, session, title, directory=root, moved_from=root)
+
+
+def _bring_conversation(call: Call, worker: ProjectWorker, conversation: Conversation, current: Checkpoint) -> None:
+    store = call.services.store
+    facts = session_facts(conversation, store.clock, worker.project_id, current.id)
+    write(conversation, lambda: store.log.append(facts))
+
+
+def _conversation_only(call: Call, worker: ProjectWorker, position: Position, params: RestoreParams) -> dict[str, Any]:
+    """The files stay as they are; a checkpoint says where the project was left."""
+    if params.paths or params.paths_b64 or params.conversation:
+        raise UsageError("a conversation alone has no paths", hint="--conversation brings files and conversation")
+    names = call.names(worker)
+    conversation = copied(call, worker, position, params.session and names.session(params.session))
+    if not conversation.there:
+        raise RefusedError(conversation.without(), hint="mulligan restore without it brings the files")
+    if not params.dry_run and not params.confirmed:
+        raise refuse(Plan(), "the restore")
+    target, before = position.checkpoint, None
+    if not params.dry_run:
+        description = f"before the conversation of {position.label}"
+        request = Request("pre_restore", conversation.source, description, make_current=False)
+        before = worker.call(lambda: worker.checkpoint(request)).result()
+        assert before is not None
+        _bring_conversation(call, worker, conversation, target or before)
+    return {
+        "checkpoint": checkpoint_object(target, worker.root) if target else None,
+        "position": position.label,
+        "files_processed": 0,
+        "plan": plan_object(Plan()),
+        "operation_id": None,
+        "pre_restore_checkpoint_id": before.id if before else None,
+        "conversation": conversation_object(conversation),
+        "resume": None if params.dry_run else resume_object(conversation),
+        "warnings": [],
+    }
+
+
 @method("checkpoint.restore", RestoreParams)
 def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
-    """Make the working tree, or some paths of it, equal to a checkpoint."""
+    """Make the working tree, or some paths of it, equal to a checkpoint; on request bring the conversation too."""
     worker = call.worker(params.project)
     names = call.names(worker)
     session = names.session(params.session)
     position = names.position(params.id, params.session and session)
+    if params.conversation_only:
+        return _conversation_only(call, worker, position, params)
     paths = relative_paths(worker, params.paths, params.paths_b64)
     restorer = Restorer(worker)
+    conversation = copied(call, worker, position, params.session and session) if params.conversation else None
 
     def run() -> Result:
         if params.dry_run or not params.confirmed:
@@ -104,12 +161,39 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     target = position.checkpoint or result.after
     if result.operation:
         call.services.bus.publish("restore", project=show_path(worker.root), operation=result.operation)
-    return {
+    answer = {
         "checkpoint": checkpoint_object(target, worker.root) if target else None,
         "position": position.label,
         "files_processed": 0,
         "resume": None,
+        "conversation": None,
         **outcome_fields(result),
+    }
+    if conversation is not None:
+        current = result.after or position.checkpoint or result.before
+        answer |= _with_conversation(call, worker, conversation, current, answer)
+    return answer
+
+
+def _with_conversation(
+    call: Call, worker: ProjectWorker, conversation: Conversation, current: Checkpoint | None, answer: dict[str, Any]
+) -> dict[str, Any]:
+    """Write the copy, unless this is a dry run, and give what it adds to the answer.
+
+    The files are restored by now, so that whatever hinders the copy is a warning, and the exit status tells.
+    """
+    done = answer["operation_id"] is not None
+    hindrance = conversation.without()
+    if done and current is not None and not hindrance:
+        try:
+            _bring_conversation(call, worker, conversation, current)
+        except MulliganError as error:
+            hindrance = error.message
+    return {
+        "conversation": conversation_object(conversation),
+        "resume": resume_object(conversation) if done and not hindrance else None,
+        "warnings": answer["warnings"] + ([hindrance] if hindrance else []),
+        **({"exit_status": 3} if hindrance and done else {}),
     }
 
 
