@@ -190,7 +190,7 @@ def _stage(store: Store, origin: bytes, stage: bytes, jobs: list[Job], careful: 
     return stage_in_children(stage, jobs, store.pool, store.catalogue_path, careful=careful, origin=origin)
 
 
-def _nothing_to_capture(path: bytes, fd: int | None, found: Entry) -> Entry:  # noqa: ARG001 - a Capture
+def _nothing_to_capture(path: bytes, fd: int | None, found: Entry) -> Entry:
     raise MulliganError(f"somebody writes to {os.fsdecode(path)} while it is made", hint="try again")
 
 
