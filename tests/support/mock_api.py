@@ -33,8 +33,8 @@ class MockApi:
     """Serves on loopback from `start` to `stop`; `url` is its address.
 
     `before_reply(label)` is called while the client waits: what it did before is done, and nothing new has begun. A
-    label is the script's name and the turn, as "write/0". `calls` are the tools asked for: (label, tool, id). `requests`
-    are what was asked, one for each of `labels`.
+    label is the script's name and the turn, as "write/0". `calls` are the tools asked for: (label, tool, id).
+    `requests` are what was asked, one for each of `labels`.
     """
 
     def __init__(self, scripts: dict[str, list[Any]], variables: dict[str, str]) -> None:

@@ -26,14 +26,10 @@ _NEVER = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.ENOSYS, errno.EINVA
 
 
 class Origin:
-    """A tree whose files may have wanted contents at the same paths. Works without one (""), and then shares nothing.
-
-    `shared` counts the files that share their blocks.
-    """
+    """A tree whose files may have wanted contents at the same paths; without one (b"") nothing is shared."""
 
     def __init__(self, root: bytes) -> None:
         self._fd = -1
-        self.shared = 0
         if root and sys.platform == "linux":
             try:
                 self._fd = open_root(root)
@@ -65,7 +61,6 @@ class Origin:
             if not stat.S_ISREG(status.st_mode) or status.st_size != target.size or not self._clone(found, fd):
                 return False
             if _sha256(fd) == target.hash:
-                self.shared += 1
                 return True
             os.ftruncate(fd, 0)
         except OSError:

@@ -64,7 +64,8 @@ def test_an_unknown_command_is_a_usage_error_that_names_the_nearest(capsys: pyte
 @pytest.mark.parametrize(
     "words",
     [
-        ["fork", "1"],
+        ["fork"],
+        ["fork", "1", "--into", "x", "--in-place"],
         ["cleanup"],
         ["project", "adopt"],
         ["list", "--limit", "x"],
