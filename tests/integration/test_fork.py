@@ -287,11 +287,39 @@ def test_places_where_nothing_may_be(daemon: DaemonFixture, project: Path) -> No
             daemon.call("checkpoint.fork", project=project, id="@", into=into)
         assert caught.value.data["exit_status"] == status
         assert not into.exists()
+    for into in ("relative", "/zero\0byte"):
+        with pytest.raises(RpcError, match="absolute"):
+            daemon.call("checkpoint.fork", project=project, id="@", into=into)
     for name, status in (("nope", 5), ("prompt:1", 5)):
         with pytest.raises(RpcError) as caught:
             daemon.call("checkpoint.fork", project=project, id=name)
         assert caught.value.data["exit_status"] == status
     assert os.listdir(project.parent) == ["project"]
+
+
+def test_R17_a_damaged_content_stops_the_fork_and_nothing_is_left(daemon: DaemonFixture, project: Path) -> None:
+    precious = random.Random(1).randbytes(5000)
+    put(project, b"precious", precious)
+    put(project, b"fine", b"fine\n")
+    daemon.add(project)
+    take(daemon, project)
+    (segment,) = [path for path in daemon.data_dir.rglob("*.seg") if precious[:64] in path.read_bytes()]
+    damaged = segment.read_bytes().replace(precious[100:164], bytes(64))
+    segment.write_bytes(damaged)
+    with pytest.raises(RpcError) as caught:
+        daemon.call("checkpoint.fork", project=project, id="@")
+    assert caught.value.data["exit_status"] == 9
+    assert os.listdir(project.parent) == ["project"]
+    assert checkpoints(daemon, project, "fork") == []
+
+
+def test_a_fork_inside_the_project_is_a_project_of_its_own(daemon: DaemonFixture, project: Path) -> None:
+    put(project, b"a", b"a\n")
+    daemon.add(project)
+    expected = snapshot(project)
+    daemon.call("checkpoint.fork", project=project, id="@", into=project / "inside")
+    assert_tree(project / "inside", expected)
+    assert set(tree_of(daemon, project, take(daemon, project)["id"])) == {b"a"}
 
 
 def test_a_dry_run_changes_nothing(daemon: DaemonFixture, project: Path) -> None:

@@ -123,10 +123,11 @@ def test_a_person_reads_where_to_go_on(daemon: DaemonFixture, project: Path) -> 
     told = Told(daemon, project)
     status, out, err = told.client("fork", str(told.first["ordinal"]), "--into", "../with blank")
     place = project.parent / "with blank"
+    (branch,) = checkpoints(daemon, project, "fork")
     (copy,) = [path.stem for path in (daemon.claude_dir / "projects" / slug(place)).iterdir()]
     assert status == 0
     assert out.splitlines() == [
-        f"forked into {place}, branch 4: 2 files",
+        f"forked into {place}, branch {branch['ordinal']}: 2 files",
         "go on there:",
         f"  cd '{place}' && claude --resume {copy}",
     ]

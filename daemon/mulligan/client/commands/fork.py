@@ -82,4 +82,4 @@ def _done(result: JsonObject, context: Context) -> None:
     else:
         files = counted(result.get("files_processed") or 0, "file")
         context.line(f"forked into {context.short(str(result.get('directory')))}, branch {branch}: {files}", style)
-    context.lines(resume_lines(result))
+    context.lines(resume_lines(result, context.short))

@@ -89,6 +89,6 @@ def _done(result: JsonObject, elapsed: float, args: argparse.Namespace, context:
             "look" if plan.get("skipped") else "safe",
         )
         context.lines(not_done(plan))
-    context.lines(resume_lines(result))
+    context.lines(resume_lines(result, context.short))
     if not (args.conversation or args.conversation_only) and checkpoint.get("session_id", "manual") != "manual":
         context.line(f"conversation too: mulligan restore {visible(args.id)} --conversation", "dim")

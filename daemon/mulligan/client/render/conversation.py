@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mulligan.client.render.amounts import counted
@@ -20,15 +21,16 @@ def conversation_line(result: dict[str, Any]) -> str:
     return f"conversation  {said if found.get('session_id') else 'it belongs to no session'}"
 
 
-def resume_lines(result: dict[str, Any]) -> list[str]:
-    """The command that goes on with the copy; none without one."""
+def resume_lines(result: dict[str, Any], short: Callable[[str], str]) -> list[str]:
+    """The command that goes on with the copy; none without one. `short` is how a person reads a path."""
     resume = result.get("resume") or {}
     if not resume:
         return []
-    return ["go on there:", f"  cd {quoted(str(resume.get('directory', '')))} && {visible(str(resume.get('command')))}"]
+    directory = str(resume.get("directory", ""))
+    place = short(directory) if _PLAIN.issuperset(short(directory)) else _quoted(directory)
+    return ["go on there:", f"  cd {place} && {visible(str(resume.get('command')))}"]
 
 
-def quoted(path: str) -> str:
-    """A path as a shell takes it; control characters are shown, so such a path has to be typed."""
-    shown = visible(path)
-    return shown if _PLAIN.issuperset(shown) else "'" + shown.replace("'", "'\\''") + "'"
+def _quoted(path: str) -> str:
+    """A path in quotes for a shell; control characters are shown, so a path with such has to be typed."""
+    return "'" + visible(path).replace("'", "'\\''") + "'"

@@ -43,6 +43,8 @@ def fork(call: Call, params: ForkParams) -> dict[str, Any]:
     """Branch off at a checkpoint: its files, and a conversation that goes on from there."""
     if params.into and params.in_place:
         raise UsageError("a fork goes into a directory or stays in place", hint="give --into or --in-place")
+    if params.into and (not os.path.isabs(params.into) or "\0" in params.into):
+        raise UsageError("the directory of a fork is not an absolute path", hint="give --into DIR")
     worker = call.worker(params.project)
     if worker.health.state == "watching":  # of a project that is gone the store has everything all the same
         worker.call(worker.sync).result()
