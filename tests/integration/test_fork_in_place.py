@@ -20,6 +20,11 @@ def daemon(daemon_factory: Callable[..., DaemonFixture]) -> DaemonFixture:
     return started(daemon_factory)
 
 
+def current_of(daemon: DaemonFixture, project: Path) -> str:
+    """The project's current checkpoint."""
+    return str(daemon.call("checkpoint.list", project=project)["current_checkpoint_id"])
+
+
 def test_X8_a_restore_brings_the_conversation_as_a_session_of_its_own(daemon: DaemonFixture, project: Path) -> None:
     told = Told(daemon, project)
     status, out, _ = told.client("restore", told.first["id"], "--conversation", "--yes", "--json")
@@ -53,7 +58,7 @@ def test_a_restore_ends_with_the_line_that_brings_the_conversation(daemon: Daemo
 
 def test_the_conversation_alone_leaves_the_files_as_they_are(daemon: DaemonFixture, project: Path) -> None:
     told = Told(daemon, project)
-    before = snapshot(project)
+    before, current = snapshot(project), current_of(daemon, project)
     status, out, _ = told.client("restore", told.first["id"], "--conversation-only", "--yes", "--json")
     answer = json.loads(out)
     assert status == 0 and answer["files_processed"] == 0
@@ -61,8 +66,7 @@ def test_the_conversation_alone_leaves_the_files_as_they_are(daemon: DaemonFixtu
     assert len(told.copies()) == 1
     kept = next(made for made in checkpoints(daemon, project) if made["id"] == answer["pre_restore_checkpoint_id"])
     assert kept["trigger"] == "pre_restore"
-    current = daemon.call("checkpoint.list", project=project)["current_checkpoint_id"]
-    assert current == told.second["id"], "the files are where they were"
+    assert current_of(daemon, project) == current, "the files are where they were"
 
 
 def test_a_conversation_asks_first(daemon: DaemonFixture, project: Path) -> None:
@@ -87,6 +91,16 @@ def test_files_are_restored_although_the_conversation_is_refused(daemon: DaemonF
     assert told.copies() == []
 
 
+def test_where_nothing_was_said_there_is_nothing_to_bring(daemon: DaemonFixture, project: Path) -> None:
+    told = Told(daemon, project)
+    for name in ("1", "prompt:1"):
+        status, _, err = told.client("restore", name, "--conversation-only", "--yes")
+        assert status == 5 and "no conversation" in err
+    status, out, err = told.client("restore", "1", "--conversation", "--yes", "--json")
+    assert status == 0 and json.loads(out)["resume"] is None
+    assert "no conversation: it belongs to no session" in err
+
+
 # forks in place
 
 
@@ -103,7 +117,7 @@ def test_a_fork_in_place_asks_and_can_be_undone(daemon: DaemonFixture, project: 
     branch = answer["checkpoint"]
     assert (branch["trigger"], branch["parent_checkpoint_id"]) == ("fork", told.first["id"])
     assert (branch["session_id"], branch["description"]) == (answer["session_id"], "bucket")
-    assert daemon.call("checkpoint.list", project=project)["current_checkpoint_id"] == branch["id"]
+    assert current_of(daemon, project) == branch["id"]
     (copy,) = told.copies()
     assert copy[-1] == {"type": "custom-title", "customTitle": "bucket", "sessionId": answer["session_id"]}
     assert told.unchanged()

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from mulligan.clock import Clock
-from mulligan.errors import MulliganError, RefusedError
-from mulligan.faults import point as fault_point
+from mulligan.errors import RefusedError
+from mulligan.faults import point
 from mulligan.model import Checkpoint
 from mulligan.project.naming import Position
 from mulligan.store.atomic import make_private_directory, sync_directory, write_file
 from mulligan.store.catalogue import Catalogue
 from mulligan.store.records import AnyFact, CurrentFact, SessionFact
+from mulligan.store.store import Store
 from mulligan.transcript.fork import Copy, Naming, Point, copy_conversation
 from mulligan.transcript.locate import slug
 
@@ -90,10 +90,13 @@ def _is_agents(catalogue: Catalogue, made: Checkpoint) -> bool:
 
 
 def prepare(
-    catalogue: Catalogue, clock: Clock, position: Position, session: str, title: str, *, directory: str, moved_from: str
+    store: Store, position: Position, session: str, title: str, *, directory: str, moved_from: str
 ) -> Conversation:
-    """Copy the conversation of a position for a directory, in memory. Raises nothing: a refusal is in the result."""
-    source = source_of(position, session)
+    """Copy the conversation of a position for a directory, in memory. Raises nothing: a refusal is in the result.
+
+    Both directories are as the client writes them: what is not UTF-8 is replaced.
+    """
+    source, catalogue = source_of(position, session), store.catalogue()
     found = catalogue.db.execute("select transcript from session where id = ?", (source,)).fetchone()
     if found is None:
         return Conversation()
@@ -101,7 +104,7 @@ def prepare(
     naming = Naming(source, new, title, *((moved_from, directory) if moved_from != directory else ()))
     try:
         original = os.fsdecode(found[0])
-        copy = copy_conversation(_read(original), point_of(catalogue, clock, position, source), naming)
+        copy = copy_conversation(_read(original), point_of(catalogue, store.clock, position, source), naming)
     except RefusedError as refusal:
         return Conversation(source, refused=refusal.message)
     projects = os.path.dirname(os.path.dirname(original))
@@ -119,33 +122,31 @@ def _read(path: str) -> bytes:
         raise RefusedError(f"its transcript cannot be read: {reason}") from error
 
 
-def session_facts(conversation: Conversation, clock: Clock, project: int, current: str) -> list[AnyFact]:
-    """The new session as the journal knows it: in a project, at a checkpoint, as old as its last words."""
-    path = os.fsencode(conversation.path)
-    last = clock.from_wall(conversation.copy.last)
-    session = SessionFact(conversation.session, project, path, last, last)
-    return [session, *([CurrentFact(project, conversation.session, current)] if current else [])]
+def bring(conversation: Conversation, store: Store, project: int, current: str) -> Conversation:
+    """Write a copy for a project, durably, with the old session's backups of files, and record its session.
 
-
-def write(conversation: Conversation, record: Callable[[], object]) -> None:
-    """Make the copy durable where the client finds it, with the old session's backups of files.
-
-    `record` is called when nothing can fail any more but the last step; whoever reads the file finds it recorded.
-    Raises MulliganError with nothing left that the client would find.
+    The new session stands at a checkpoint, and is as old as its last words: nobody works in it yet. Returns the
+    conversation, or one that is refused if it could not be written: then there is nothing that the client would find.
     """
+    if not conversation.there:
+        return conversation
+    last = store.clock.from_wall(conversation.copy.last)
+    facts: list[AnyFact] = [
+        SessionFact(conversation.session, project, os.fsencode(conversation.path), last, last),
+        CurrentFact(project, conversation.session, current),
+    ]
     try:
         _link_backups(conversation)
         directory = os.path.dirname(conversation.path)
         make_private_directory(directory)
         sync_directory(os.path.dirname(directory))
-        record()
-        fault_point("conversation.recorded")
+        store.log.append(facts)  # first, so that whoever reads the file finds the session known
+        point("conversation.recorded")
         write_file(conversation.path, conversation.copy.data)
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
-        raise MulliganError(
-            f"the conversation could not be written: {conversation.path}: {reason}", hint="make room, and try again"
-        ) from error
+        return Conversation(conversation.source, refused=f"{conversation.path} cannot be written: {reason}")
+    return conversation
 
 
 def _link_backups(conversation: Conversation) -> None:

@@ -65,7 +65,9 @@ class Names:
         if match := _AGE.match(name):
             return self._not_after(self._now - int(match[1]) * _UNITS[match[2]] * NANOSECONDS, name)
         if _PROMPT.match(name):
-            raise UsageError(f'"{name}" is a position, not a checkpoint', hint="mulligan restore and diff take it")
+            raise UsageError(
+                f'"{name}" is a position, not a checkpoint', hint="mulligan restore, fork and diff take it"
+            )
         if _ID.match(name):
             return self._prefix(name)
         try:

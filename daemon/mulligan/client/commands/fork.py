@@ -8,7 +8,7 @@ from mulligan.client.arguments import asking_options, project_option, session_op
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.amounts import counted
-from mulligan.client.render.conversation import conversation_line, resume_lines
+from mulligan.client.render.conversation import conversation_lines, resume_lines
 from mulligan.client.render.plan import done_words, not_done, plan_lines, target_line
 from mulligan.client.render.text import visible
 
@@ -66,8 +66,8 @@ def _plan(result: JsonObject, context: Context) -> None:
     else:
         context.line(f"Into {context.short(str(result.get('directory')))}", "bold")
         context.line()
-        context.line(f"  files         {counted(result.get('files_processed') or 0, 'file')}")
-    context.line(f"  {conversation_line(result)}")
+        context.line(f"  files         {result.get('files_processed') or 0:,}")
+    context.lines(conversation_lines(result))
     context.lines([f"  {visible(str(warning))}" for warning in result.get("warnings") or []])
 
 

@@ -8,7 +8,7 @@ import time
 from mulligan.client.arguments import asking_options, project_option, session_option
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
-from mulligan.client.render.conversation import conversation_line, resume_lines
+from mulligan.client.render.conversation import conversation_lines, resume_lines
 from mulligan.client.render.plan import done_words, not_done, plan_lines, target_line
 from mulligan.client.render.text import visible
 from mulligan.errors import PartialError
@@ -70,8 +70,7 @@ def _plan(result: JsonObject, args: argparse.Namespace, context: Context) -> Non
     context.line()
     if not args.conversation_only:
         context.lines(plan_lines(result.get("plan") or {}, context.width, context.palette))
-    if args.conversation or args.conversation_only:
-        context.line(f"  {conversation_line(result)}")
+    context.lines(conversation_lines(result))
     context.lines([f"  {visible(str(warning))}" for warning in result.get("warnings") or []])
     if not args.conversation_only:
         context.line()

@@ -11,14 +11,10 @@ from mulligan.client.render.text import visible
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%:,~")
 
 
-def conversation_line(result: dict[str, Any]) -> str:
-    """What a plan says: `conversation  23 messages, as a session of its own`."""
-    found = result.get("conversation") or {}
-    if found.get("refused"):
-        return f"conversation  not copied: {visible(str(found['refused']))}"
-    messages = found.get("messages") or 0
-    said = f"{counted(messages, 'message')}, as a session of its own" if messages else "nothing was said before"
-    return f"conversation  {said if found.get('session_id') else 'it belongs to no session'}"
+def conversation_lines(result: dict[str, Any]) -> list[str]:
+    """What a plan says of a copy that would be made; of what there is none, the warnings tell."""
+    messages = (result.get("conversation") or {}).get("messages") or 0
+    return [f"  conversation  {counted(messages, 'message')}, as a session of its own"] if messages else []
 
 
 def resume_lines(result: dict[str, Any], short: Callable[[str], str]) -> list[str]:

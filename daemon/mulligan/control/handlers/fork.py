@@ -10,9 +10,9 @@ from mulligan.control.handlers.restore import copied, outcome_fields, refuse
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import checkpoint_object, conversation_object, resume_object, show_path
 from mulligan.control.services import Call
-from mulligan.errors import MulliganError, UsageError
+from mulligan.errors import UsageError
 from mulligan.project.checkpoints import Request
-from mulligan.project.conversation import Conversation, prepare, session_facts, write
+from mulligan.project.conversation import Conversation, bring, prepare
 from mulligan.project.forking import Layout, directory_for, lay_out, layout, record_branch
 from mulligan.project.naming import Position
 from mulligan.project.restoring import Restorer, Result
@@ -68,19 +68,16 @@ def _into_directory(
     store = call.services.store
     place = directory_for(worker.root, position, params.into, params.name)
     call.services.registry.require_allowed(place)
-    root, directory = os.fsdecode(worker.root), os.fsdecode(place)
-    conversation = prepare(
-        store.catalogue(), store.clock, position, session, title, directory=directory, moved_from=root
-    )
+    root, directory = show_path(worker.root), show_path(place)
+    conversation = prepare(store, position, session, title, directory=directory, moved_from=root)
     made = layout(store, worker.project_id, position.cut)
     if params.dry_run:
         warnings = [*_missing(made, None), *_absent(worker, made, conversation)]
         return _answer(worker, position, params, conversation, place, made, warnings)
     outcome = lay_out(store, made, place, worker.root)
-    forked = call.services.registry.add(directory)
+    forked = call.services.registry.add(os.fsdecode(place))
     wait_until_watching(call, forked)
-    here = store.catalogue().current(forked.project_id)
-    conversation = _write(call, conversation, forked, here)
+    conversation = bring(conversation, store, forked.project_id, store.catalogue().current(forked.project_id))
     description = params.name or f"fork into {show_path(place)}"
     branch = worker.call(lambda: record_branch(worker, position, _new_session(conversation), description)).result()
     missing = _missing(made, outcome)
@@ -108,9 +105,10 @@ def _in_place(
         warnings = fields["warnings"] + _why_none(conversation)
         return _answer(worker, position, params, conversation, worker.root, None, warnings) | {"plan": fields["plan"]}
     parent = result.after or position.checkpoint
-    conversation = _write(call, conversation, worker, parent.id if parent else "")
-    request = Request("fork", _new_session(conversation), params.name or f"fork of {position.label}",
-                      parent=parent.id if parent else None)  # fmt: skip
+    assert parent is not None  # what is no checkpoint of its own becomes one
+    conversation = bring(conversation, call.services.store, worker.project_id, parent.id)
+    description = params.name or f"fork of {position.label}"
+    request = Request("fork", _new_session(conversation), description, parent=parent.id)
     branch = worker.call(lambda: worker.checkpoint(request)).result()
     assert branch is not None  # no condition was given
     warnings = fields["warnings"] + _why_none(conversation)
@@ -139,19 +137,6 @@ def _answer(
         "warnings": warnings,
         **({"files_processed": made.files} if made else {}),
     }
-
-
-def _write(call: Call, conversation: Conversation, worker: ProjectWorker, current: str) -> Conversation:
-    """Write the copy for its project; what hinders that is a refusal, because the files are there by now."""
-    store = call.services.store
-    if not conversation.there:
-        return conversation
-    facts = session_facts(conversation, store.clock, worker.project_id, current)
-    try:
-        write(conversation, lambda: store.log.append(facts))
-    except MulliganError as error:
-        return Conversation(conversation.source, refused=error.message)
-    return conversation
 
 
 def _new_session(conversation: Conversation) -> str:

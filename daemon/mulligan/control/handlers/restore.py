@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import checkpoint_object, conversation_object, resume_object, show_path
 from mulligan.control.scope import relative_paths
 from mulligan.control.services import Call
-from mulligan.errors import MulliganError, RefusedError, UsageError
-from mulligan.model import Checkpoint
+from mulligan.errors import NotFoundError, RefusedError, UsageError
 from mulligan.project.checkpoints import Request
-from mulligan.project.conversation import Conversation, prepare, session_facts, write
+from mulligan.project.conversation import Conversation, bring, prepare
 from mulligan.project.naming import Position
 from mulligan.project.restoring import Restorer, Result
 from mulligan.project.worker import ProjectWorker
@@ -96,15 +94,8 @@ def refuse(plan: Plan, what: str) -> RefusedError:
 
 def copied(call: Call, worker: ProjectWorker, position: Position, session: str, title: str = "") -> Conversation:
     """The conversation of a position, copied in memory for the project's own directory."""
-    store, root = call.services.store, os.fsdecode(worker.root)
-    title = title or f"back to {position.label}"
-    return prepare(store.catalogue(), store.clock, position, session, title, directory=root, moved_from=root)
-
-
-def _bring_conversation(call: Call, worker: ProjectWorker, conversation: Conversation, current: Checkpoint) -> None:
-    store = call.services.store
-    facts = session_facts(conversation, store.clock, worker.project_id, current.id)
-    write(conversation, lambda: store.log.append(facts))
+    root, title = show_path(worker.root), title or f"back to {position.label}"
+    return prepare(call.services.store, position, session, title, directory=root, moved_from=root)
 
 
 def _conversation_only(call: Call, worker: ProjectWorker, position: Position, params: RestoreParams) -> dict[str, Any]:
@@ -113,8 +104,7 @@ def _conversation_only(call: Call, worker: ProjectWorker, position: Position, pa
         raise UsageError("a conversation alone has no paths", hint="--conversation brings files and conversation")
     names = call.names(worker)
     conversation = copied(call, worker, position, params.session and names.session(params.session))
-    if not conversation.there:
-        raise RefusedError(conversation.without(), hint="mulligan restore without it brings the files")
+    _require(conversation)
     if not params.dry_run and not params.confirmed:
         raise refuse(Plan(), "the restore")
     target, before = position.checkpoint, None
@@ -123,7 +113,8 @@ def _conversation_only(call: Call, worker: ProjectWorker, position: Position, pa
         request = Request("pre_restore", conversation.source, description, make_current=False)
         before = worker.call(lambda: worker.checkpoint(request)).result()
         assert before is not None
-        _bring_conversation(call, worker, conversation, target or before)
+        conversation = bring(conversation, call.services.store, worker.project_id, (target or before).id)
+        _require(conversation)
     return {
         "checkpoint": checkpoint_object(target, worker.root) if target else None,
         "position": position.label,
@@ -135,6 +126,13 @@ def _conversation_only(call: Call, worker: ProjectWorker, position: Position, pa
         "resume": None if params.dry_run else resume_object(conversation),
         "warnings": [],
     }
+
+
+def _require(conversation: Conversation) -> None:
+    if conversation.refused:
+        raise RefusedError(conversation.without(), hint="mulligan restore without it brings the files")
+    if not conversation.there:
+        raise NotFoundError(conversation.without(), hint="mulligan list")
 
 
 @method("checkpoint.restore", RestoreParams)
@@ -170,30 +168,21 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         **outcome_fields(result),
     }
     if conversation is not None:
-        current = result.after or position.checkpoint or result.before
-        answer |= _with_conversation(call, worker, conversation, current, answer)
+        current = result.after or position.checkpoint
+        if current is not None and result.operation:
+            conversation = bring(conversation, call.services.store, worker.project_id, current.id)
+        answer |= _conversation_fields(conversation, answer["warnings"], done=bool(result.operation))
     return answer
 
 
-def _with_conversation(
-    call: Call, worker: ProjectWorker, conversation: Conversation, current: Checkpoint | None, answer: dict[str, Any]
-) -> dict[str, Any]:
-    """Write the copy, unless this is a dry run, and give what it adds to the answer.
-
-    The files are restored by now, so that whatever hinders the copy is a warning, and the exit status tells.
-    """
-    done = answer["operation_id"] is not None
-    hindrance = conversation.without()
-    if done and current is not None and not hindrance:
-        try:
-            _bring_conversation(call, worker, conversation, current)
-        except MulliganError as error:
-            hindrance = error.message
+def _conversation_fields(conversation: Conversation, warnings: list[str], *, done: bool) -> dict[str, Any]:
+    """What a conversation adds to the answer: the files are restored, so that a refusal is only the exit status."""
+    why = conversation.without()
     return {
         "conversation": conversation_object(conversation),
-        "resume": resume_object(conversation) if done and not hindrance else None,
-        "warnings": answer["warnings"] + ([hindrance] if hindrance else []),
-        **({"exit_status": 3} if hindrance and done else {}),
+        "resume": resume_object(conversation) if done else None,
+        "warnings": [*warnings, *([why] if why else [])],
+        **({"exit_status": 3} if done and conversation.refused else {}),
     }
 
 
