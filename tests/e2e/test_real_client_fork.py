@@ -26,7 +26,7 @@ from support.trees import assert_tree, put
 pytestmark = [pytest.mark.real_client, pytest.mark.timeout(900)]
 
 #: The prompts in their order, with "<" for a rewind to behind the parallel calls and "/" for a compaction.
-TALK = ["hello", "parallel", "write", "<", "bash", "/", "quick", "retract", "fail"]
+TALK = ["hello", "parallel", "write", "<", "bash", "/", "quick", "retract", "fail", "task"]
 PROMPTS = [name for name in TALK if len(name) > 1]
 
 
@@ -141,6 +141,12 @@ def test_an_abandoned_branch_can_be_gone_on_with(talk: Talk) -> None:
     assert said[: len(talk.then["write"])] == talk.then["write"]
     assert list(answers(said))[-1] == talk.client.calls("write")[0][1]
     assert not any("[[bash]]" in str(value) for _, _, value in said)
+
+
+def test_in_the_middle_of_a_subagents_work_the_conversation_ends_with_what_was_said_by_then(talk: Talk) -> None:
+    said = talk.resumed(talk.fork(talk.after_call("sub", 0)["id"]))
+    assert said[: len(talk.then["task"])] == talk.then["task"]
+    assert said[len(talk.then["task"])][2] == "task, please: [[task]]"
 
 
 def test_before_the_first_prompt_there_is_no_conversation(talk: Talk) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from mulligan.clock import from_rfc3339
+from mulligan.clock import MILLISECOND, from_rfc3339, to_rfc3339
 from mulligan.errors import RefusedError
 from mulligan.transcript.parse import decode_line
 
@@ -126,12 +126,12 @@ class _Transcript:
             return Copy()
         _require_known({line.version for line in lines if line.version})
         title = {"type": "custom-title", "customTitle": naming.title, "sessionId": naming.new}
-        rewritten = [*self._rewritten(lines, kept, naming), json.dumps(title, separators=(",", ":")).encode()]
+        rewritten = [*self._rewritten(lines, kept, last, naming), json.dumps(title, separators=(",", ":")).encode()]
         return Copy(tuple(rewritten), len(messages), max((line.time or 0 for line in messages), default=0))
 
     def _end(self, point: Point) -> tuple[_Line | None, int]:
         """(the last line, the number of the first that is not wanted); no line if nothing was said before."""
-        if point.before and not (_NO_LINE.fullmatch(point.before) and point.before not in self.by_uuid):
+        if point.before and (point.before in self.by_uuid or not _NO_LINE.fullmatch(point.before)):
             prompt = self._line(point.before)
             parent = self._parent(prompt)
             return (self.by_uuid[parent] if parent else None), prompt.number
@@ -183,9 +183,13 @@ class _Transcript:
     def _is_useful(line: _Line, kept: set[str], end: int) -> bool:
         return not line.uuid and line.number < end and line.type in _USEFUL and (not line.about or line.about in kept)
 
-    def _rewritten(self, lines: list[_Line], kept: set[str], naming: Naming) -> Iterator[bytes]:
-        """The lines as those of the new session. Values that do not change keep their bytes."""
+    def _rewritten(self, lines: list[_Line], kept: set[str], last: _Line, naming: Naming) -> Iterator[bytes]:
+        """The lines as those of the new session. Values that do not change keep their bytes.
+
+        Clients go on from the newest line, so nothing is left as new as the last one.
+        """
         time = _NO_TIME
+        newest = max((line.time or 0 for line in lines if line is not last), default=0)
         for line in lines:
             fields = _fields(line.raw)
             if "sessionId" in fields or line.uuid:
@@ -194,7 +198,9 @@ class _Transcript:
                 parent = self._kept_parent(line, kept)
                 if parent != line.parent:
                     fields["parentUuid"] = parent or None
-                if line.time is None:
+                if line is last and newest >= (line.time or 0) > 0:
+                    fields["timestamp"] = to_rfc3339(newest + MILLISECOND)
+                elif line.time is None:
                     fields["timestamp"] = time
                 if not isinstance(_value(fields.get("forkedFrom")), dict):
                     fields["forkedFrom"] = {"sessionId": naming.old, "messageUuid": line.uuid}

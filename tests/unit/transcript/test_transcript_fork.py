@@ -143,6 +143,15 @@ def test_a_line_without_a_time_gets_the_one_before_it() -> None:
     assert copied[1]["timestamp"] == copied[0]["timestamp"]
 
 
+def test_the_last_line_is_the_newest() -> None:
+    lines = two_turns(Writer(version="1.0.60"))
+    for line in lines:
+        line["timestamp"] = lines[0]["timestamp"]  # as clients before 2.0 copy a conversation
+    copied = lines_of(copy_conversation(chain(*lines), Point(), NAMING))
+    times = [line["timestamp"] for line in copied[:4]]
+    assert times[:3] == [lines[0]["timestamp"]] * 3 and times[3] > times[2]
+
+
 def test_whole_lines_only() -> None:
     lines = two_turns(Writer())
     data = chain(*lines)
