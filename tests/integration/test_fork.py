@@ -40,7 +40,9 @@ def test_X8_a_fork_has_the_files_and_the_conversation_up_to_there(daemon: Daemon
     assert [line.get("uuid") for line in lines] == [line["uuid"] for line in original[:3]] + [None]
     assert {line["sessionId"] for line in lines} == {answer["session_id"]}
     assert uuid.UUID(answer["session_id"]).version == 4
-    assert [line["timestamp"] for line in lines[:3]] == [line["timestamp"] for line in original[:3]]
+    times = [line["timestamp"] for line in lines[:3]]
+    assert times[:2] == [line["timestamp"] for line in original[:2]]
+    assert times[2] == max(times) > times[1], "the client goes on from the newest"
     assert {line["cwd"] for line in lines[:3]} == {str(directory)}
     assert lines[0]["forkedFrom"] == {"sessionId": told.talk.session, "messageUuid": original[0]["uuid"]}
     label = told.first["ordinal"]
