@@ -80,6 +80,20 @@ class LiveTranscript(Writer):
         self.write(self.end(f"msg_{uuid.uuid4().hex[:12]}"))
 
 
+class LiveConversation(LiveTranscript):
+    """A transcript whose lines follow each other, as those that a client resumes; `last` is set for a rewind."""
+
+    def __init__(self, config_dir: Path, cwd: Path, session: str = "", version: str = "2.1.112") -> None:
+        super().__init__(config_dir, cwd, session, version)
+        self.last: str | None = None
+
+    def line(self, type_: str, **more: Any) -> dict[str, Any]:
+        """A line that follows the one before."""
+        line = super().line(type_, **{"parentUuid": self.last, **more})
+        self.last = line["uuid"]
+        return line
+
+
 def replace(path: Path, data: bytes) -> None:
     """Write a file as the client's tools do: beside it, then renamed over it."""
     beside = path.with_name(f"{path.name}.tmp.{os.getpid()}.{uuid.uuid4().hex[:8]}")

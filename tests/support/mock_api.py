@@ -34,6 +34,7 @@ class MockApi:
 
     `before_reply(label)` is called while the client waits: what it did before is done, and nothing new has begun. A
     label is the script's name and the turn, as "write/0". `calls` are the tools asked for: (label, tool, id).
+    `requests` are what was asked, one for each of `labels`.
     """
 
     def __init__(self, scripts: dict[str, list[Any]], variables: dict[str, str]) -> None:
@@ -44,6 +45,7 @@ class MockApi:
         self.before_reply: Callable[[str], None] = lambda _label: None
         self.calls: list[tuple[str, str, str]] = []
         self.labels: list[str] = []
+        self.requests: list[dict[str, Any]] = []
         self._retracted: set[str] = set()
         self._numbers = itertools.count(1)
         self._stamp = f"{time.time_ns():x}"
@@ -71,6 +73,7 @@ class MockApi:
         label, turn = self._choose(request)
         with self._lock:
             self.labels.append(label)
+            self.requests.append(request)
             self.before_reply(label)
         stop = ""
         if isinstance(turn, dict):

@@ -25,6 +25,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "revert": "take out what a prompt, a call or a session changed",
         "undo": "take the last restore or revert back",
         "redo": "do it again after all",
+        "fork": "go on from a checkpoint in a directory of its own",
     },
     "set up": {
         "project": "which directories are protected",

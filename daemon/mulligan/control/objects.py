@@ -11,6 +11,7 @@ import msgspec
 from mulligan.clock import to_rfc3339
 from mulligan.model import Checkpoint, Entry, Flag, Kind
 from mulligan.project.checkpoints import MANUAL_SESSION
+from mulligan.project.conversation import Conversation
 from mulligan.session.state import State, at_work
 
 
@@ -74,6 +75,23 @@ def file_object(path: bytes, entry: Entry, flags: int = 0) -> dict[str, Any]:
         **({"reason": entry.reason} if entry.reason else {}),
         **({"torn": True} if flags & Flag.TORN else {}),
         **({"unproven": True} if flags & Flag.UNPROVEN else {}),
+    }
+
+
+def resume_object(conversation: Conversation) -> dict[str, Any] | None:
+    """The `resume` object: how a copied conversation goes on; None if there is nothing that could."""
+    if not conversation.there:
+        return None
+    session, command = conversation.session, conversation.command
+    return {"session_id": session, "command": command, "directory": conversation.directory}
+
+
+def conversation_object(conversation: Conversation) -> dict[str, Any]:
+    """The `conversation` object: whose it was, how many messages a copy has, and why there is none."""
+    return {
+        "session_id": conversation.source or None,
+        "messages": conversation.copy.messages,
+        "refused": conversation.refused or None,
     }
 
 

@@ -28,11 +28,16 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A cut that was named, and the checkpoint there, if one was taken; `label` is how to speak of it."""
+    """A cut that was named, and the checkpoint there, if one was taken; `label` is how to speak of it.
+
+    Just before a prompt, `session` and `prompt` (the key) say which.
+    """
 
     cut: Cut
     checkpoint: Checkpoint | None
     label: str
+    session: str = ""
+    prompt: str = ""
 
 
 class Names:
@@ -63,7 +68,9 @@ class Names:
         if match := _AGE.match(name):
             return self._not_after(self._now - int(match[1]) * _UNITS[match[2]] * NANOSECONDS, name)
         if _PROMPT.match(name) or _ROW.match(name):
-            raise UsageError(f'"{name}" is a position, not a checkpoint', hint="mulligan restore and diff take it")
+            raise UsageError(
+                f'"{name}" is a position, not a checkpoint', hint="mulligan restore and diff take it, fork a prompt"
+            )
         if _ID.match(name):
             return self._prefix(name)
         try:
@@ -131,13 +138,15 @@ class Names:
         _, ordinal, key, moment = self.prompt(number, session)
         taken = self._catalogue.checkpoints("project = ? and event_key = ?", (self._project.id, key), 1)
         if taken:
-            return Position(taken[0].cut, taken[0], f"prompt:{ordinal}")
-        return Position(Cut(self._project.last_seq, moment), None, f"prompt:{ordinal}")
+            return Position(taken[0].cut, taken[0], f"prompt:{ordinal}", session, key)
+        return Position(Cut(self._project.last_seq, moment), None, f"prompt:{ordinal}", session, key)
 
     def only_recent_session(self) -> str:
-        """The project's most recently active session. Raises AmbiguousError if several were active in the last day."""
+        """The most recently active session that has prompts. Raises AmbiguousError for several in the last day."""
         found = self._catalogue.db.execute(
-            "select id, last from session where project = ? order by last desc", (self._project.id,)
+            "select id, last from session where project = ?"
+            " and exists (select 1 from prompt where prompt.session = session.id) order by last desc",
+            (self._project.id,),
         ).fetchall()
         recent = [session for session, last in found if last >= self._now - _RECENT]
         if len(recent) > 1:

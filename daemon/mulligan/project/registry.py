@@ -184,12 +184,9 @@ class Registry:
         patterns = self._config().directories("exclude", os.fsdecode(self._home))
         return any(text == pattern or fnmatch.fnmatch(text, pattern) for pattern in patterns)
 
-    def add(self, path: str) -> ProjectWorker:
-        """Watch a directory; one that is watched already is returned. Raises NotFoundError, RefusedError."""
-        root = os.fsencode(os.path.realpath(path))
-        identity = root_identity(root)
-        if identity is None:
-            raise NotFoundError(f"{path} is not a directory", hint="give an existing directory")
+    def require_allowed(self, root: bytes) -> None:
+        """Raise RefusedError if a directory may not be watched, whether it exists or not."""
+        path = os.fsdecode(root)
         if reason := self.refuse(root):
             raise RefusedError(f"{path} is not watched: {reason}", hint="add a project's own directory")
         if self._configured_out(root):
@@ -197,6 +194,14 @@ class Registry:
                 f"{path} is not watched: the configuration excludes it", hint="see exclude: in mulligan config path"
             )
         self._store.require_writable()
+
+    def add(self, path: str) -> ProjectWorker:
+        """Watch a directory; one that is watched already is returned. Raises NotFoundError, RefusedError."""
+        root = os.fsencode(os.path.realpath(path))
+        identity = root_identity(root)
+        if identity is None:
+            raise NotFoundError(f"{path} is not a directory", hint="give an existing directory")
+        self.require_allowed(root)
         with self._lock:
             if root in self._workers:
                 return self._workers[root]

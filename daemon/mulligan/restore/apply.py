@@ -45,10 +45,12 @@ def apply(
     now: Callable[[], int] = never,
     stager: Stager | None = None,
     booked: Booked | None = None,
+    origin: bytes = b"",
 ) -> Outcome:
     """Carry out a plan below `root` (absolute); `staging` is the directory in the store for stages.
 
-    `stager` stages thousands of files elsewhere than in this process; `booked` gets most of what is done as it goes.
+    `stager` stages thousands of files elsewhere than in this process; `booked` gets most of what is done as it goes;
+    `origin` is a tree whose files may share their blocks with those that are made.
 
     Raises IntegrityError if the store cannot give a content (`data["paths"]`), and MulliganError if there is no room or
     no place to prepare: then nothing was touched. With `force` damaged paths are left out, and versions that nobody
@@ -64,6 +66,7 @@ def apply(
         run = Run(tree, stage, plan, contents, capture, resumed=False)
         run.stager = stager
         run.booked = booked or run.booked
+        run.origin = origin
         try:
             run.prepare()
             log.staged()

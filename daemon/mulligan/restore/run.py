@@ -48,6 +48,7 @@ class Run:
         self.steps = list(plan.steps())
         self.swapper = Swapper(tree, stage, capture, force=plan.force)
         self.stager: Stager | None = None
+        self.origin = b""
         self.booked: Booked = lambda _: None
         self.done: list[tuple[int, Entry]] = []
         self.skipped: list[tuple[bytes, str]] = []
@@ -100,7 +101,14 @@ class Run:
         if self.stager is not None and len(jobs) >= VERY_MANY:
             staged = self.stager(self.stage.path, jobs, self.resumed)
         else:
-            staged = stage_files(self.stage.path, jobs, self.contents, sync=len(jobs) < MANY, careful=self.resumed)
+            staged = stage_files(
+                self.stage.path,
+                jobs,
+                self.contents,
+                sync=len(jobs) < MANY,
+                careful=self.resumed,
+                origin=self.origin,
+            )
         if staged.damaged and not (self.plan.force or self.resumed):
             paths = [self.steps[index].path for index, _ in staged.damaged]
             raise IntegrityError(

@@ -22,6 +22,7 @@ from mulligan.errors import IntegrityError, MulliganError, UsageError
 from mulligan.model import Kind
 from mulligan.restore import exchange
 from mulligan.restore.plan import Step
+from mulligan.restore.reflink import Origin
 from mulligan.restore.tree import Seen, Tree, inode_of, kind_of, names, sync_file
 
 #: Above this a content is read in pieces (bytes).
@@ -32,7 +33,7 @@ MANY = 64
 BUCKET = 1000
 _BUCKETS, _SUBTREES = b"b", b"t"
 _OPERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 #: What follows the number of a file that is being made, and of one that could not be stored and stays.
@@ -174,29 +175,37 @@ def existing(tree: Tree, staging: bytes | None, operation: str) -> Iterator[Stag
 
 
 def stage_files(
-    stage_dir: bytes, jobs: Iterable[Job], contents: Contents, *, sync: bool = False, careful: bool = False
+    stage_dir: bytes,
+    jobs: Iterable[Job],
+    contents: Contents,
+    *,
+    sync: bool = False,
+    careful: bool = False,
+    origin: bytes = b"",
 ) -> Staged:
     """Create the files, links and directories that the steps put into the tree, with their final modes.
 
     It needs nothing but its arguments, so that two processes can share a list. With `sync` each file is durable when
     it returns; with `careful` a file gets its name only when it is whole, for stages in which displaced versions lie as
-    well. Raises OSError (a full disk) with part of the files made; damaged contents are listed instead.
+    well. What stands in the tree `origin` as it is wanted shares its blocks, where that works. Raises OSError (a full
+    disk) with part of the files made; damaged contents are listed instead.
     """
     staged = Staged({}, [])
     directory = os.open(stage_dir, _OPEN)
     try:
-        for index, step, name in jobs:
-            faults.point("restore.staging")
-            try:
-                if careful:
-                    found = _create(directory, name + NEW, step, contents, sync)
-                    os.rename(name + NEW, name, src_dir_fd=directory, dst_dir_fd=directory)
+        with Origin(origin) as tree:
+            for index, step, name in jobs:
+                faults.point("restore.staging")
+                try:
+                    if careful:
+                        found = _create(directory, name + NEW, step, contents, sync, tree)
+                        os.rename(name + NEW, name, src_dir_fd=directory, dst_dir_fd=directory)
+                    else:
+                        found = _create(directory, name, step, contents, sync, tree)
+                except IntegrityError as error:
+                    staged.damaged.append((index, error.message))
                 else:
-                    found = _create(directory, name, step, contents, sync)
-            except IntegrityError as error:
-                staged.damaged.append((index, error.message))
-            else:
-                staged.seen[index] = Seen(inode_of(found), step.target)
+                    staged.seen[index] = Seen(inode_of(found), step.target)
         if sync:
             sync_file(directory, b".")
     finally:
@@ -204,7 +213,7 @@ def stage_files(
     return staged
 
 
-def _create(directory: int, name: bytes, step: Step, contents: Contents, sync: bool) -> os.stat_result:
+def _create(directory: int, name: bytes, step: Step, contents: Contents, sync: bool, origin: Origin) -> os.stat_result:
     target = step.target
     if target.kind == Kind.DIR:
         os.mkdir(name, 0o700, dir_fd=directory)
@@ -216,7 +225,9 @@ def _create(directory: int, name: bytes, step: Step, contents: Contents, sync: b
         # Group and others come with the final mode, after the last byte: a private file is private all the time.
         fd = os.open(name, _CREATE, target.mode & 0o700, dir_fd=directory)
         try:
-            if small is not None:
+            if origin.share(step.path, target, fd):
+                pass
+            elif small is not None:
                 _write(fd, small)
             else:
                 for chunk in contents.chunks(target.hash):

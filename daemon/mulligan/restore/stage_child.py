@@ -38,6 +38,7 @@ class Half(msgspec.Struct, array_like=True):
     stage: bytes
     careful: bool
     jobs: list[tuple[int, Step, bytes]]
+    origin: bytes = b""
 
 
 class Made(msgspec.Struct, array_like=True):
@@ -49,7 +50,9 @@ class Made(msgspec.Struct, array_like=True):
     reason: str = ""
 
 
-def stage_in_children(stage_dir: bytes, jobs: list[Job], pool: str, catalogue: str, *, careful: bool) -> Staged:
+def stage_in_children(
+    stage_dir: bytes, jobs: list[Job], pool: str, catalogue: str, *, careful: bool, origin: bytes = b""
+) -> Staged:
     """Stage the files of many steps, nothing made durable yet.
 
     Raises OSError as `stage_files` does, and MulliganError if a child has died.
@@ -64,7 +67,8 @@ def stage_in_children(stage_dir: bytes, jobs: list[Job], pool: str, catalogue: s
         threads.submit(_write_back, stage_dir, ended)
         try:
             for made in threads.map(
-                lambda half: _ask(Half(pool, catalogue, stage_dir, careful, half)), [half for half in halves if half]
+                lambda half: _ask(Half(pool, catalogue, stage_dir, careful, half, origin)),
+                [half for half in halves if half],
             ):
                 staged.seen.update({index: Seen(found, targets[index]) for index, found in made.seen})
                 staged.damaged += made.damaged
@@ -112,7 +116,7 @@ def main() -> int:
     catalogue = Catalogue(connect(half.catalogue))
     contents = Contents(half.pool, lambda: catalogue)
     try:
-        staged = stage_files(half.stage, half.jobs, contents, careful=half.careful)
+        staged = stage_files(half.stage, half.jobs, contents, careful=half.careful, origin=half.origin)
         made = Made([(index, seen.stat) for index, seen in staged.seen.items()], staged.damaged)
     except OSError as error:
         made = Made([], [], error.errno or errno.EIO, error.strerror or str(error))

@@ -25,6 +25,8 @@ _BELOW = re.compile(rf"projects/([^/]+)/({_UUID})/subagents/(?:[^/]+/)*agent-([\
 #: How far the first lines of a file are read to learn its session and directory.
 HEAD = 64 * 1024
 _DEEPEST = 4
+#: Names of transcript directories that are longer are cut, by clients from 2.1 on.
+_LONGEST_SLUG = 200
 
 
 class Transcript(msgspec.Struct, frozen=True):
@@ -56,6 +58,27 @@ class LiveClient(msgspec.Struct, frozen=True):
     session: str
     cwd: str
     status: str = ""
+
+
+def slug(directory: str) -> str:
+    """The name of the transcripts' directory for sessions in a working directory without links in its path.
+
+    Everything but ASCII letters and digits becomes "-", by UTF-16 units; a long name ends in a hash instead.
+    """
+    coded = directory.encode("utf-16-le", "surrogatepass")
+    units = [coded[index] | coded[index + 1] << 8 for index in range(0, len(coded), 2)]
+    name = "".join(chr(unit) if unit < 128 and chr(unit).isalnum() else "-" for unit in units)
+    if len(name) <= _LONGEST_SLUG:
+        return name
+    number = 0
+    for unit in units:
+        number = (31 * number + unit) & 0xFFFFFFFF
+    number = abs(number - (1 << 32) if number >> 31 else number)
+    digits = "" if number else "0"
+    while number:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return f"{name[:_LONGEST_SLUG]}-{digits}"
 
 
 def recognise(path: str, config_dir: str) -> Transcript | None:

@@ -78,7 +78,7 @@ def parse_line(line: bytes) -> Parsed:
     if not line.strip():
         return Parsed()
     try:
-        data = _decode(line)
+        data = decode_line(line)
     except RecursionError:
         return Parsed(fault=TOO_DEEP)
     except (msgspec.DecodeError, ValueError):
@@ -88,7 +88,8 @@ def parse_line(line: bytes) -> Parsed:
     return _Reader(data).read()
 
 
-def _decode(line: bytes) -> Any:
+def decode_line(line: bytes) -> Any:
+    """The JSON of a line. Raises ValueError, msgspec.DecodeError, RecursionError."""
     try:
         return msgspec.json.decode(line)
     except msgspec.DecodeError:

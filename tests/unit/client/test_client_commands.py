@@ -64,7 +64,8 @@ def test_an_unknown_command_is_a_usage_error_that_names_the_nearest(capsys: pyte
 @pytest.mark.parametrize(
     "words",
     [
-        ["fork", "1"],
+        ["fork"],
+        ["fork", "1", "--into", "x", "--in-place"],
         ["delete"],
         ["cleanup", "--keep", "few"],
         ["project", "adopt"],
@@ -134,6 +135,16 @@ def test_paths_that_are_not_utf8_are_sent_as_bytes(daemon: Any, capsys: pytest.C
     restoring(daemon)
     assert run(capsys, "restore", "3", "/p/\udcff", "/p/a", "--yes")[0] == 0
     assert daemon.asked[0][1]["paths_b64"] == ["L3Av/w==", "L3AvYQ=="]
+
+
+def test_a_fork_is_sent_with_its_place_and_asks_nothing(daemon: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    resume = {"session_id": "s", "command": "claude --resume s", "directory": "/p/it's\x1b"}
+    daemon.answers["checkpoint.fork"] = {"checkpoint": CHECKPOINT, "directory": "/p/x", "resume": resume}
+    status, out, _ = run(capsys, "fork", "3", "--into", "x", "-m", "another way", "--project", "/p")
+    into = os.path.join(os.getcwd(), "x")
+    params = {"id": "3", "into": into, "name": "another way", "project": "/p", "confirmed": True}
+    assert (status, daemon.asked) == (0, [("checkpoint.fork", params)])
+    assert out.splitlines()[-1] == "  cd '/p/it'\\''s\\x1b' && claude --resume s"
 
 
 def test_a_session_implies_its_scope(daemon: Any, capsys: pytest.CaptureFixture[str]) -> None:

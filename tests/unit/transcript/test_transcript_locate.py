@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from mulligan.transcript.locate import Head, find_transcripts, live_clients, process_lives, read_head, recognise
+from mulligan.transcript.locate import Head, find_transcripts, live_clients, process_lives, read_head, recognise, slug
 from support.transcripts import FIXTURES
 
 S = "2ede0281-80d2-46da-991a-bcd1e2cc7a84"
@@ -87,3 +87,13 @@ def test_whether_a_process_lives() -> None:
     assert process_lives(os.getpid())
     assert process_lives(1)
     assert not process_lives(2**40)
+
+
+def test_a_directory_has_the_name_that_the_client_gives_it() -> None:
+    assert slug("/home/dev/my.app_2") == "-home-dev-my-app-2"
+    assert slug("/\u00e9/e\u0301/\U0001f600") == "---e----"
+    assert slug("/" + "a" * 199) == "-" + "a" * 199
+    # what 2.1.112 and 2.1.332 made of a directory of 230 characters was compared with this
+    long = slug("/tmp/" + "b" * 230)
+    assert long[:200] == "-tmp-" + "b" * 195 and long[200:] == "-eeeko7"
+    assert slug("/tmp/" + "b" * 231) != long

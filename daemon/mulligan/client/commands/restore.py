@@ -8,12 +8,13 @@ import time
 from mulligan.client.arguments import asking_options, project_option, session_option
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
+from mulligan.client.render.conversation import conversation_lines, resume_lines
 from mulligan.client.render.plan import done_words, grouped_lines, not_done, target_line
 from mulligan.client.render.text import visible
 from mulligan.errors import PartialError
 
 SUMMARY = "Makes the project's files exactly what they were at a checkpoint; what was unknown then is left alone."
-EXAMPLES = ("mulligan restore 11", "mulligan restore 10m src/auth.py --dry-run")
+EXAMPLES = ("mulligan restore 11 --conversation", "mulligan restore 10m src/auth.py --dry-run")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--keep-others", action="store_true", help="take back only what the session's calls have changed since"
     )
     group.add_argument("--force", action="store_true", help="also what the daemon would rather leave alone")
+    talk = parser.add_argument_group("the conversation").add_mutually_exclusive_group()
+    talk.add_argument("--conversation", action="store_true", help="also a copy of it up to there, to be resumed")
+    talk.add_argument("--conversation-only", action="store_true", help="only that copy; no file is touched")
     group = parser.add_argument_group("which")
     project_option(group)
     session_option(group)
@@ -37,6 +41,8 @@ def run(args: argparse.Namespace, context: Context) -> int:
         "id": args.id,
         "force": args.force or None,
         "keep_others": args.keep_others or None,
+        "conversation": args.conversation or None,
+        "conversation_only": args.conversation_only or None,
         **context.where(args),
         **context.paths(args.paths),
     }
@@ -51,34 +57,41 @@ def run(args: argparse.Namespace, context: Context) -> int:
         args,
         lambda: context.call("checkpoint.restore", **params, dry_run=True),
         act,
-        lambda planned: _plan(planned, context),
+        lambda planned: _plan(planned, args, context),
         f"mulligan restore {visible(args.id)} --yes",
     )
     if result is None:
         return 0
     elapsed = time.monotonic() - started
-    status = context.emit(result, lambda done: _done(done, elapsed, context))
+    status = context.emit(result, lambda done: _done(done, elapsed, args, context))
     context.warnings(result)
     skipped = (result.get("plan") or {}).get("skipped")
     return status or (PartialError.exit_status if skipped else 0)
 
 
-def _plan(result: JsonObject, context: Context) -> None:
+def _plan(result: JsonObject, args: argparse.Namespace, context: Context) -> None:
     context.line(target_line(result, context.now()), "bold")
     context.line()
-    context.lines(grouped_lines(result.get("plan") or {}, context.width, context.palette, context.now()))
+    if not args.conversation_only:
+        context.lines(grouped_lines(result.get("plan") or {}, context.width, context.palette, context.now()))
+    context.lines(conversation_lines(result))
     context.lines([f"  {visible(str(warning))}" for warning in result.get("warnings") or []])
-    context.line()
-    context.line("A checkpoint is taken first: `mulligan undo` brings all of it back.")
+    if not args.conversation_only:
+        context.line()
+        context.line("A checkpoint is taken first: `mulligan undo` brings all of it back.")
 
 
-def _done(result: JsonObject, elapsed: float, context: Context) -> None:
+def _done(result: JsonObject, elapsed: float, args: argparse.Namespace, context: Context) -> None:
     from mulligan.client.render.checkpoints import number  # noqa: PLC0415 - not for JSON
 
-    plan = result.get("plan") or {}
-    proven = "" if plan.get("skipped") or result.get("exit_status") else ", read back and equal"
-    context.line(
-        f"restored {number(result.get('checkpoint') or {})}: {done_words(plan)}{proven} ({elapsed:.2f} s)",
-        "look" if plan.get("skipped") else "safe",
-    )
-    context.lines(not_done(plan))
+    plan, checkpoint = result.get("plan") or {}, result.get("checkpoint") or {}
+    if not args.conversation_only:
+        proven = "" if plan.get("skipped") or result.get("exit_status") else ", read back and equal"
+        context.line(
+            f"restored {number(checkpoint)}: {done_words(plan)}{proven} ({elapsed:.2f} s)",
+            "look" if plan.get("skipped") else "safe",
+        )
+        context.lines(not_done(plan))
+    context.lines(resume_lines(result, context.short))
+    if not (args.conversation or args.conversation_only) and checkpoint.get("session_id", "manual") != "manual":
+        context.line(f"conversation too: mulligan restore {visible(args.id)} --conversation", "dim")

@@ -6,11 +6,13 @@ from typing import Any
 
 from mulligan.clock import to_rfc3339
 from mulligan.control.methods import Params, method
-from mulligan.control.objects import checkpoint_object, path_fields, show_path
+from mulligan.control.objects import checkpoint_object, conversation_object, path_fields, resume_object, show_path
 from mulligan.control.scope import relative_paths
 from mulligan.control.services import Call
-from mulligan.errors import NotFoundError, RefusedError
+from mulligan.errors import NotFoundError, RefusedError, UsageError
 from mulligan.project.authors import Group, group
+from mulligan.project.checkpoints import Request
+from mulligan.project.conversation import Conversation, bring, prepare
 from mulligan.project.naming import Position
 from mulligan.project.restoring import Restorer, Result
 from mulligan.project.reverting import Reverter
@@ -24,6 +26,7 @@ class RestoreParams(Params, frozen=True, kw_only=True):
     """`dry_run` gives the plan alone; anything else needs `confirmed`. No `paths` means the whole tree.
 
     `keep_others`: take back only what the session's calls have changed since then.
+    `conversation` also copies the conversation up to there, `conversation_only` leaves the files alone.
     """
 
     project: str
@@ -35,6 +38,8 @@ class RestoreParams(Params, frozen=True, kw_only=True):
     confirmed: bool = False
     force: bool = False
     keep_others: bool = False
+    conversation: bool = False
+    conversation_only: bool = False
 
 
 class UndoParams(Params, frozen=True, kw_only=True):
@@ -115,14 +120,60 @@ def group_object(group: Group) -> dict[str, Any]:
     }
 
 
+def copied(call: Call, worker: ProjectWorker, position: Position, session: str, title: str = "") -> Conversation:
+    """The conversation of a position, copied in memory for the project's own directory."""
+    root, title = show_path(worker.root), title or f"back to {position.label}"
+    return prepare(call.services.store, position, session, title, directory=root, moved_from=root)
+
+
+def _conversation_only(call: Call, worker: ProjectWorker, position: Position, params: RestoreParams) -> dict[str, Any]:
+    """The files stay as they are; a checkpoint says where the project was left."""
+    if params.paths or params.paths_b64 or params.conversation:
+        raise UsageError("a conversation alone has no paths", hint="--conversation brings files and conversation")
+    names = call.names(worker)
+    conversation = copied(call, worker, position, params.session and names.session(params.session))
+    _require(conversation)
+    if not params.dry_run and not params.confirmed:
+        raise refuse(plan_object(Plan()), "the restore")
+    target, before = position.checkpoint, None
+    if not params.dry_run:
+        description = f"before the conversation of {position.label}"
+        request = Request("pre_restore", conversation.source, description, make_current=False)
+        before = worker.call(lambda: worker.checkpoint(request)).result()
+        assert before is not None
+        conversation = bring(conversation, call.services.store, worker.project_id, (target or before).id)
+        _require(conversation)
+    return {
+        "checkpoint": checkpoint_object(target, worker.root) if target else None,
+        "position": position.label,
+        "files_processed": 0,
+        "plan": plan_object(Plan()),
+        "operation_id": None,
+        "pre_restore_checkpoint_id": before.id if before else None,
+        "conversation": conversation_object(conversation),
+        "resume": None if params.dry_run else resume_object(conversation),
+        "warnings": [],
+    }
+
+
+def _require(conversation: Conversation) -> None:
+    if conversation.refused:
+        raise RefusedError(conversation.without(), hint="mulligan restore without it brings the files")
+    if not conversation.there:
+        raise NotFoundError(conversation.without(), hint="mulligan list")
+
+
 @method("checkpoint.restore", RestoreParams)
 def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
-    """Make the working tree, or some paths of it, equal to a checkpoint."""
+    """Make the working tree, or some paths of it, equal to a checkpoint; on request bring the conversation too."""
     worker = call.worker(params.project)
     names = call.names(worker)
     session = names.session(params.session)
     position = names.position(params.id, params.session and session)
+    if params.conversation_only:
+        return _conversation_only(call, worker, position, params)
     paths = relative_paths(worker, params.paths, params.paths_b64)
+    conversation = copied(call, worker, position, params.session and session) if params.conversation else None
     made: dict[bytes, bytes] = {}
     if params.keep_others:
         session = (params.session and session) or (position.checkpoint and position.checkpoint.session) or session
@@ -144,12 +195,30 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     target = position.checkpoint or result.after
     if result.operation:
         call.services.bus.publish("restore", project=show_path(worker.root), operation=result.operation)
-    return {
+    answer = {
         "checkpoint": checkpoint_object(target, worker.root) if target else None,
         "position": position.label,
         "files_processed": 0,
         "resume": None,
+        "conversation": None,
         **fields,
+    }
+    if conversation is not None:
+        current = result.after or position.checkpoint
+        if current is not None and result.operation:
+            conversation = bring(conversation, call.services.store, worker.project_id, current.id)
+        answer |= _conversation_fields(conversation, answer["warnings"], done=bool(result.operation))
+    return answer
+
+
+def _conversation_fields(conversation: Conversation, warnings: list[str], *, done: bool) -> dict[str, Any]:
+    """What a conversation adds to the answer: the files are restored, so that a refusal is only the exit status."""
+    why = conversation.without()
+    return {
+        "conversation": conversation_object(conversation),
+        "resume": resume_object(conversation) if done else None,
+        "warnings": [*warnings, *([why] if why else [])],
+        **({"exit_status": 3} if done and conversation.refused else {}),
     }
 
 
