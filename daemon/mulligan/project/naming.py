@@ -135,7 +135,7 @@ class Names:
         return session, int(ordinal), str(key), int(moment)
 
     def _prompt(self, number: int, session: str) -> Position:
-        _, ordinal, key, moment = self.prompt(number, session)
+        session, ordinal, key, moment = self.prompt(number, session)
         taken = self._catalogue.checkpoints("project = ? and event_key = ?", (self._project.id, key), 1)
         if taken:
             return Position(taken[0].cut, taken[0], f"prompt:{ordinal}", session, key)

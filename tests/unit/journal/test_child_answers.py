@@ -19,6 +19,7 @@ import pytest
 from mulligan.journal.reading_child import Answer, Request, Setup, frame, read_frame
 from mulligan.model import ABSENT, Entry, Kind
 from mulligan.restore.plan import Step
+from mulligan.restore.stage import stage_name
 from mulligan.restore.stage_child import Half, Made
 from mulligan.store.store import Store
 
@@ -90,7 +91,8 @@ def test_a_staging_child_that_is_stopped_answers_whole(tmp_path: Path) -> None:
         (tmp_path / place).mkdir()
     store = Store(str(tmp_path / "store"))
     try:
-        jobs = [(number, Step(b"%d" % number, ABSENT, Entry(Kind.LINK, 0o777, target=b"x"))) for number in range(1999)]
+        entry = Entry(Kind.LINK, 0o777, target=b"x")
+        jobs = [(number, Step(b"%d" % number, ABSENT, entry), stage_name(number)) for number in range(1999)]
         half = Half(store.pool, store.catalogue_path, os.fsencode(tmp_path / "stage"), False, jobs)
         child = _start("mulligan.restore.stage_child")
         assert child.stdin is not None and child.stdout is not None
