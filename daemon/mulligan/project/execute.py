@@ -28,6 +28,8 @@ from mulligan.store.records import AnyFact, AttributionFact, CallFact, MarkFact,
 log = logging.getLogger(__name__)
 _DAY = 86_400_000_000_000
 _LISTED = 1000
+#: Characters of a command in a checkpoint's description.
+_SUBJECT = 200
 
 
 def execute(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> tuple[int, str]:
@@ -284,7 +286,7 @@ def _subject(worker: ProjectWorker, command: TakeCheckpoint) -> str:
     if call is None:
         return ""
     named = [relative(worker.root, os.path.normpath(path)) or path for path in call.paths]
-    return call.command or " ".join(path.decode("utf-8", "replace") for path in named)
+    return call.command[:_SUBJECT] or " ".join(path.decode("utf-8", "replace") for path in named)
 
 
 def _insert(worker: ProjectWorker, made: Checkpoint, current: str) -> None:
