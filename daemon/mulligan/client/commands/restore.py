@@ -8,7 +8,7 @@ import time
 from mulligan.client.arguments import asking_options, project_option, session_option
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
-from mulligan.client.render.plan import done_words, not_done, plan_lines, target_line
+from mulligan.client.render.plan import done_words, not_done, other_warnings, plan_lines, side_effect_lines, target_line
 from mulligan.client.render.text import visible
 from mulligan.errors import PartialError
 
@@ -22,7 +22,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", metavar="PATH", nargs="*", help="only these files and directories")
     group = parser.add_argument_group("how")
     asking_options(group)
-    group.add_argument("--force", action="store_true", help="also what the daemon would rather leave alone")
+    group.add_argument(
+        "--force",
+        action="store_true",
+        help="also what the daemon would rather leave alone, and while an agent is at work",
+    )
     group = parser.add_argument_group("which")
     project_option(group)
     session_option(group)
@@ -49,7 +53,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         return 0
     elapsed = time.monotonic() - started
     status = context.emit(result, lambda done: _done(done, elapsed, context))
-    context.warnings(result)
+    context.warnings({"warnings": other_warnings(result)})
     skipped = (result.get("plan") or {}).get("skipped")
     return status or (PartialError.exit_status if skipped else 0)
 
@@ -58,7 +62,9 @@ def _plan(result: JsonObject, context: Context) -> None:
     context.line(target_line(result, context.now()), "bold")
     context.line()
     context.lines(plan_lines(result.get("plan") or {}, context.width, context.palette))
-    context.lines([f"  {visible(str(warning))}" for warning in result.get("warnings") or []])
+    context.lines([f"  {visible(str(warning))}" for warning in other_warnings(result)])
+    if effects := side_effect_lines(result, context.now(), context.width):
+        context.lines(["", *effects])
     context.line()
     context.line("A checkpoint is taken first: `mulligan undo` brings all of it back.")
 
@@ -73,3 +79,4 @@ def _done(result: JsonObject, elapsed: float, context: Context) -> None:
         "look" if plan.get("skipped") else "safe",
     )
     context.lines(not_done(plan))
+    context.lines(side_effect_lines(result, context.now(), context.width))

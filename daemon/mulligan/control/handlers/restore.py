@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta
+
+from mulligan.clock import to_rfc3339
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import checkpoint_object, show_path
 from mulligan.control.scope import relative_paths
 from mulligan.control.services import Call
 from mulligan.errors import RefusedError
+from mulligan.project.quiet import sessions_at_work, wait_for_quiet
 from mulligan.project.restoring import Restorer, Result
+from mulligan.project.side_effects import SideEffect, moment_of, side_effects_since
 from mulligan.restore.plan import Outcome, Plan, Step
 from mulligan.store.records import OperationFact
 
+#: How a warning of the ledger begins.
+NOT_UNDONE = "no restore undoes: "
+
 
 class RestoreParams(Params, frozen=True, kw_only=True):
-    """`dry_run` gives the plan alone; anything else needs `confirmed`. No `paths` means the whole tree."""
+    """`dry_run` gives the plan alone; anything else needs `confirmed`. No `paths` means the whole tree.
+
+    `wait_seconds`: how long to wait for sessions that are at work; with `force` nobody is waited for.
+    """
 
     project: str
     id: str
@@ -25,6 +36,7 @@ class RestoreParams(Params, frozen=True, kw_only=True):
     dry_run: bool = False
     confirmed: bool = False
     force: bool = False
+    wait_seconds: Annotated[float, Meta(ge=0, le=86400)] = 10.0
 
 
 class UndoParams(Params, frozen=True, kw_only=True):
@@ -92,6 +104,9 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     position = names.position(params.id, params.session and session)
     paths = relative_paths(worker, params.paths, params.paths_b64)
     restorer = Restorer(worker)
+    effects = side_effects_since(call.services.store.catalogue(), worker.project_id, moment_of(position))
+    if params.confirmed and not params.dry_run and not params.force:
+        wait_for_quiet(worker, params.wait_seconds)
 
     def run() -> Result:
         if params.dry_run or not params.confirmed:
@@ -104,12 +119,30 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     target = position.checkpoint or result.after
     if result.operation:
         call.services.bus.publish("restore", project=show_path(worker.root), operation=result.operation)
+    fields = outcome_fields(result)
+    warnings = fields["warnings"] + [f"{NOT_UNDONE}{effect.command}" for effect in effects]
+    if params.dry_run and not params.force and (busy := sessions_at_work(worker)):
+        warnings += [f"session {session[:8]} is at work: the restore waits for the end of its turn" for session in busy]
     return {
         "checkpoint": checkpoint_object(target, worker.root) if target else None,
         "position": position.label,
         "files_processed": 0,
         "resume": None,
-        **outcome_fields(result),
+        **fields,
+        "warnings": warnings,
+        "side_effects": [side_effect_object(effect) for effect in effects],
+    }
+
+
+def side_effect_object(effect: SideEffect) -> dict[str, Any]:
+    """One entry of `side_effects`; without a call it was a person's own command."""
+    return {
+        "kind": effect.kind,
+        "command": effect.command,
+        "timestamp": to_rfc3339(effect.moment),
+        "session_id": effect.session,
+        "call_id": effect.call or None,
+        "is_error": effect.is_error,
     }
 
 
