@@ -1,7 +1,8 @@
-"""Waiting until no agent is at work in a project.
+"""Waiting until the agents in a project are quiet.
 
-A restore changes each file by an exchange and loses nothing whoever writes meanwhile; but an agent in the middle of its
-work goes on with what it knew, over files that are other ones now.
+A restore changes each file by an exchange and loses nothing, whoever writes meanwhile. But what a call writes while the
+tree is put back stands in a tree that nobody meant, so a restore waits for a pause between the calls. It does not wait
+for the end of the turn: that may be an hour away, or never come if the client was killed.
 """
 
 from __future__ import annotations
@@ -14,25 +15,34 @@ import msgspec
 from mulligan.clock import NANOSECONDS
 from mulligan.errors import BusyError
 from mulligan.project.worker import ProjectWorker
-from mulligan.session.state import CALL_TIMEOUT, State, at_work
+from mulligan.session.state import CALL_TIMEOUT, State, at_work, call_open
 
 _LOOK_SECONDS = 0.1
+#: A pause: no call is open, and for so long no line was written and, in the project, nothing changed. Clients hold lines
+#: back while a message is streamed to them, and run its tools meanwhile.
+PAUSE = 2 * NANOSECONDS
 
 
-def sessions_at_work(worker: ProjectWorker) -> list[str]:
-    """The sessions that are in the middle of a turn in a project, the most recently active first."""
+def sessions_at_work(worker: ProjectWorker, *, pausing: bool = True) -> list[str]:
+    """The sessions that are in the middle of a turn in a project, the latest first; perhaps without those that pause."""
     now = worker.now()
+    changing = now - worker.health.last_capture < PAUSE
     found = worker.store.catalogue().db.execute(
         "select id, state, last from session where project = ? and last > ? and state != x'' order by last desc",
         (worker.project_id, now - CALL_TIMEOUT),
     )
-    return [session for session, state, last in found if at_work(msgspec.msgpack.decode(state, type=State), now - last)]
+    sessions = []
+    for session, encoded, last in found:
+        state, silence = msgspec.msgpack.decode(encoded, type=State), now - last
+        if at_work(state, silence) and (pausing or changing or silence < PAUSE or call_open(state)):
+            sessions.append(session)
+    return sessions
 
 
 def wait_for_quiet(worker: ProjectWorker, seconds: float) -> None:
-    """Return when no session is at work; BusyError after so many seconds. Not for the worker's own thread."""
+    """Return when every session pauses; BusyError after so many seconds. Not for the worker's own thread."""
     until = worker.now() + int(seconds * NANOSECONDS)
-    while found := sessions_at_work(worker):
+    while found := sessions_at_work(worker, pausing=False):
         if worker.now() >= until:
             names = " and ".join(session[:8] for session in found)
             raise BusyError(

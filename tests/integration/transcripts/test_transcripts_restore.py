@@ -16,7 +16,11 @@ from support.live_transcript import LiveTranscript, settle, stamp
 from support.stored import restore, take
 from support.trees import put
 
-PUSH = "git add -A && git commit -m \"$(cat <<'EOF'\n" + "Words of a long message, more than is shown.\n" * 8 + 'EOF\n)" && '
+PUSH = (
+    "git add -A && git commit -m \"$(cat <<'EOF'\n"
+    + "Words of a long message, more than is shown.\n" * 8
+    + 'EOF\n)" && '
+)
 
 
 @pytest.fixture
@@ -81,14 +85,16 @@ def test_S10_a_restore_beside_a_session_at_work_waits_for_quiet(daemon: DaemonFi
     put(watched, b"f", b"two\n")
     session = LiveTranscript(daemon.claude_dir, watched)
     session.prompt("make it better")
-    daemon.until(lambda: at_work(daemon, watched) == [True])
+    session.write(session.call("toolu_1", "Bash", input={"command": "make"}))
+    settle(daemon, watched, session.count)
     planned = daemon.call("checkpoint.restore", project=watched, id=made["id"], dry_run=True)
-    assert planned["warnings"] == [f"session {session.session[:8]} is at work: the restore waits for the end of its turn"]
+    assert planned["warnings"] == [f"session {session.session[:8]} is at work: the restore waits for a pause"]
     done: dict[str, Any] = {}
     waiting = threading.Thread(target=lambda: done.update(restore(daemon, watched, made["id"], wait_seconds=60)))
     waiting.start()
+    time.sleep(2.5)  # longer than a pause
     assert (watched / "f").read_bytes() == b"two\n"
-    session.end_turn()
+    session.write(session.result("toolu_1", told={}))
     waiting.join(30)
     assert done["plan"]["write"] == ["f"]
     assert (watched / "f").read_bytes() == b"one\n"
@@ -99,7 +105,9 @@ def test_S10_who_is_not_quiet_in_time_is_busy_and_force_goes_on(daemon: DaemonFi
     put(watched, b"f", b"two\n")
     session = LiveTranscript(daemon.claude_dir, watched)
     session.prompt("make it better")
-    daemon.until(lambda: at_work(daemon, watched) == [True])
+    session.write(session.call("toolu_1", "Bash", input={"command": "make"}))
+    settle(daemon, watched, session.count)
+    assert at_work(daemon, watched) == [True]
     with pytest.raises(RpcError) as refused:
         restore(daemon, watched, made["id"], wait_seconds=0.2)
     assert (refused.value.code, refused.value.data["exit_status"]) == ("busy", 8)
@@ -110,6 +118,20 @@ def test_S10_who_is_not_quiet_in_time_is_busy_and_force_goes_on(daemon: DaemonFi
     assert (watched / "f").read_bytes() == b"one\n"
 
 
+def test_S10_nobody_waits_for_the_end_of_a_turn_or_for_a_call_that_only_reads(
+    daemon: DaemonFixture, watched: Path
+) -> None:
+    made = take(daemon, watched)
+    put(watched, b"f", b"two\n")
+    session = LiveTranscript(daemon.claude_dir, watched)
+    session.prompt("make it better")
+    session.write(session.call("toolu_1", "WebFetch", input={"url": "https://example.com"}))
+    settle(daemon, watched, session.count)
+    restore(daemon, watched, made["id"])
+    assert at_work(daemon, watched) == [True]
+    assert (watched / "f").read_bytes() == b"one\n"
+
+
 def test_S10_another_projects_session_keeps_nobody_waiting(daemon: DaemonFixture, watched: Path) -> None:
     made = take(daemon, watched)
     other = daemon.projects / "other"
@@ -117,5 +139,6 @@ def test_S10_another_projects_session_keeps_nobody_waiting(daemon: DaemonFixture
     daemon.add(other)
     session = LiveTranscript(daemon.claude_dir, other)
     session.prompt("make it better")
+    session.write(session.call("toolu_1", "Bash", input={"command": "make"}))
     daemon.until(lambda: at_work(daemon, other) == [True])
     restore(daemon, watched, made["id"], wait_seconds=0)

@@ -122,7 +122,7 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     fields = outcome_fields(result)
     warnings = fields["warnings"] + [f"{NOT_UNDONE}{effect.command}" for effect in effects]
     if params.dry_run and not params.force and (busy := sessions_at_work(worker)):
-        warnings += [f"session {session[:8]} is at work: the restore waits for the end of its turn" for session in busy]
+        warnings += [f"session {session[:8]} is at work: the restore waits for a pause" for session in busy]
     return {
         "checkpoint": checkpoint_object(target, worker.root) if target else None,
         "position": position.label,
