@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "restore": "make files what they were at a checkpoint",
         "undo": "take the last restore back",
         "redo": "do it again after all",
+        "rescue": "bring back what vanished or was emptied",
     },
     "set up": {
         "project": "which directories are protected",

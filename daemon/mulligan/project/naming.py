@@ -34,6 +34,13 @@ class Position:
     label: str
 
 
+def moment_of(name: str, now: int) -> int:
+    """The moment that an age (`10m`, `10m ago`) or a time means. Raises ValueError."""
+    if match := _AGE.match(name.strip()):
+        return now - int(match[1]) * _UNITS[match[2]] * NANOSECONDS
+    return from_rfc3339(name.strip())
+
+
 class Names:
     """The names of one project's positions. `now` is the moment to count ages from."""
 
@@ -57,14 +64,14 @@ class Names:
             return self._ancestor(steps, name)
         if name == "latest":
             return self._one("1", (), name)
-        if match := _AGE.match(name):
-            return self._not_after(self._now - int(match[1]) * _UNITS[match[2]] * NANOSECONDS, name)
+        if _AGE.match(name):
+            return self._not_after(moment_of(name, self._now), name)
         if _PROMPT.match(name):
             raise UsageError(f'"{name}" is a position, not a checkpoint', hint="mulligan restore and diff take it")
         if _ID.match(name):
             return self._prefix(name)
         try:
-            return self._not_after(from_rfc3339(name), name)
+            return self._not_after(moment_of(name, self._now), name)
         except ValueError:
             raise self._unknown(name) from None
 

@@ -18,13 +18,13 @@ from mulligan.project.worker import ProjectWorker
 from mulligan.session.state import CALL_TIMEOUT, State, at_work, call_open
 
 _LOOK_SECONDS = 0.1
-#: A pause: no call is open, and for so long no line was written and, in the project, nothing changed. Clients hold lines
-#: back while a message is streamed to them, and run its tools meanwhile.
+#: A pause: no call is open, and for so long no line was written and nothing changed in the project. (Clients hold lines
+#: back while a message is streamed to them, and run its tools meanwhile.)
 PAUSE = 2 * NANOSECONDS
 
 
 def sessions_at_work(worker: ProjectWorker, *, pausing: bool = True) -> list[str]:
-    """The sessions that are in the middle of a turn in a project, the latest first; perhaps without those that pause."""
+    """The sessions that are in the middle of a turn in a project, or, of these, those that do not pause."""
     now = worker.now()
     changing = now - worker.health.last_capture < PAUSE
     found = worker.store.catalogue().db.execute(

@@ -28,7 +28,7 @@ class SideEffect(NamedTuple):
     is_error: bool
 
 
-def moment_of(position: Position) -> int:
+def stood_at(position: Position) -> int:
     """When a position's tree stood."""
     made = position.checkpoint
     return made.timestamp if made is not None and position.cut.moment == FOREVER else position.cut.moment

@@ -14,7 +14,7 @@ from mulligan.control.services import Call
 from mulligan.errors import RefusedError
 from mulligan.project.quiet import sessions_at_work, wait_for_quiet
 from mulligan.project.restoring import Restorer, Result
-from mulligan.project.side_effects import SideEffect, moment_of, side_effects_since
+from mulligan.project.side_effects import SideEffect, side_effects_since, stood_at
 from mulligan.restore.plan import Outcome, Plan, Step
 from mulligan.store.records import OperationFact
 
@@ -104,7 +104,7 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     position = names.position(params.id, params.session and session)
     paths = relative_paths(worker, params.paths, params.paths_b64)
     restorer = Restorer(worker)
-    effects = side_effects_since(call.services.store.catalogue(), worker.project_id, moment_of(position))
+    effects = side_effects_since(call.services.store.catalogue(), worker.project_id, stood_at(position))
     if params.confirmed and not params.dry_run and not params.force:
         wait_for_quiet(worker, params.wait_seconds)
 
