@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
+import zlib
 from typing import Any
 
 from mulligan.clock import NANOSECONDS
 from mulligan.journal.gitinfo import common_directory, git_directory
+
+#: What reading a damaged file, or one that git is just replacing, may lead to.
+_UNREADABLE = (OSError, ValueError, KeyError, IndexError, AssertionError, struct.error, zlib.error)
 
 
 class GitStore:
@@ -49,14 +54,14 @@ class GitStore:
             return int(self._objects.get_object_mtime(name) * NANOSECONDS)
         except KeyError:
             return self._in_alternates(name)
-        except (OSError, ValueError, AssertionError):
+        except _UNREADABLE:
             return 0
 
     def _in_alternates(self, name: bytes) -> int:
         """What a repository borrows of others was there before it."""
         try:
             return int(any(name in other for other in self._objects.alternates))
-        except (OSError, ValueError, AssertionError):
+        except _UNREADABLE:
             return 0
 
     def tracks(self, path: bytes) -> bool:
@@ -68,9 +73,10 @@ class GitStore:
     def _read_index(self) -> frozenset[bytes]:
         if not self.there:
             return frozenset()
-        from dulwich.index import Index  # noqa: PLC0415 - as above
+        from dulwich.errors import ChecksumMismatch  # noqa: PLC0415 - as above
+        from dulwich.index import Index, UnsupportedIndexFormat  # noqa: PLC0415 - as above
 
         try:
             return frozenset(Index(os.fsdecode(os.path.join(self._directory, b"index"))))
-        except (OSError, ValueError, KeyError, AssertionError):
+        except (*_UNREADABLE, ChecksumMismatch, UnsupportedIndexFormat):
             return frozenset()

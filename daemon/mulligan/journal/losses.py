@@ -87,8 +87,10 @@ def find_loss(rows: Sequence[Row], since: int, known: Known) -> Loss | None:
     """What a path lost since a moment; `rows` are all of its rows, oldest first."""
     versions: list[_Version] = []
     for row in rows:
-        same = bool(versions) and _content(versions[-1].entry) == _content(row.entry)
-        versions[-1:] = [_Version(versions[-1].first, row)] if same else [*versions[-1:], _Version(row, row)]
+        if versions and _content(versions[-1].entry) == _content(row.entry):
+            versions[-1] = versions[-1]._replace(last=row)
+        else:
+            versions.append(_Version(row, row))
     place = _newest_lost(versions, since)
     if place is None:
         return _replaced(versions, since, known)

@@ -59,6 +59,7 @@ def rescue(call: Call, params: RescueParams) -> dict[str, Any]:
     if found.losses and not params.dry_run and not params.confirmed:
         raise refuse(result.plan, "the rescue")
     if result.operation:
+        worker.health.alarms.settle()
         call.services.bus.publish("rescue", project=show_path(worker.root), operation=result.operation)
     newer = [] if params.force else [loss for loss in found.losses if loss.newer]
     return {

@@ -118,6 +118,7 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         raise refuse(result.plan, "the restore")
     target = position.checkpoint or result.after
     if result.operation:
+        worker.health.alarms.settle()
         call.services.bus.publish("restore", project=show_path(worker.root), operation=result.operation)
     fields = outcome_fields(result)
     warnings = fields["warnings"] + [f"{NOT_UNDONE}{effect.command}" for effect in effects]
