@@ -237,3 +237,19 @@ def test_W9_what_vanished_while_nobody_looked_comes_back(daemon: DaemonFixture, 
     assert set(hows(rescue(daemon, project))) == {"docs/old.md", "docs/draft.md", "docs/deep/keep.md"}
     assert (project / "docs/old.md").read_bytes() == OLD
     assert (project / "docs/deep/keep.md").stat().st_mode & 0o777 == 0o600
+
+
+def test_W4_what_was_in_a_root_that_was_removed_and_made_again_comes_back(daemon: DaemonFixture, project: Path) -> None:
+    history(daemon, project, tracked=False)
+    before = snapshot(project)
+    sh(project.parent, "rm -rf project")
+    done = daemon.client("rescue", "--yes", "--project", str(project))
+    assert (done.returncode, "does not exist" in done.stderr) == (5, True)
+    project.mkdir()
+    put(project, b"new", b"made since\n")
+    daemon.until(lambda: daemon.call("daemon.status")["projects"][0]["state"] == "watching")
+    result = rescue(daemon, project)
+    assert set(hows(result)) == {"docs/old.md", "docs/draft.md", "docs/deep/keep.md"}
+    assert {path: entry for path, entry in snapshot(project).items() if path != b"new"} == before
+    daemon.call("operation.undo", project=project, confirmed=True)
+    assert set(snapshot(project)) == {b"new"}

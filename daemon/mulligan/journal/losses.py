@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from mulligan.clock import MILLISECOND, NANOSECONDS
-from mulligan.model import Entry, Flag, Kind, Row
+from mulligan.model import ANOTHER_ROOT, Entry, Flag, Kind, Row
 
 #: A file that has a tenth left of at least so many bytes has shrunk drastically.
 _SHARE, _LEAST = 10, 200
@@ -63,7 +63,7 @@ def lost(before: Entry, after: Entry) -> How | None:
     """In which way one entry is lost in another one; None if it is not, as far as kinds and sizes tell."""
     if not before.there:
         return None
-    if after.kind == Kind.ABSENT:
+    if after.kind == Kind.ABSENT or (after.kind == Kind.UNKNOWN and after.reason == ANOTHER_ROOT):
         return How.VANISHED
     if before.kind != Kind.FILE or after.kind != Kind.FILE:
         return None

@@ -173,7 +173,7 @@ class Rescuer(Restorer):
                 skipped.append(Step(loss.path, entry, target, None, "something newer is there now"))
             elif self._is_foreign(loss.path):
                 skipped.append(Step(loss.path, entry, target, None, "belongs to another project now"))
-            elif not force and not same(entry, loss.now.entry):
+            elif not force and entry != loss.now.entry and not same(entry, loss.now.entry):
                 skipped.append(Step(loss.path, entry, target, None, "changed since it was listed"))
             else:
                 changes[loss.path] = Change(loss.path, target, entry, self._proof(live))
