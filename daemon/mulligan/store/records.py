@@ -169,7 +169,7 @@ class GapFact(Fact, frozen=True, array_like=True, tag="gap"):
 
 
 class OperationFact(Fact, frozen=True, array_like=True, tag="operation"):
-    """A step (begin, staged, done, failed) of a restore, undo or redo; `payload` is the plan or the outcome."""
+    """A step (begin, staged, done, failed) of a restore, rescue, undo or redo; `payload` is the plan or the outcome."""
 
     id: str
     project: int
