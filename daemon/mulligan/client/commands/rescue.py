@@ -9,6 +9,7 @@ from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.losses import loss_lines
 from mulligan.client.render.plan import done_words, not_done
+from mulligan.client.render.text import visible
 from mulligan.errors import PartialError
 
 SUMMARY = "Shows what vanished, was emptied or shrank, or was put back or moved over, and brings it back."
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         lambda: planned,
         lambda: context.call("operation.rescue", **params, confirmed=True),
         lambda found: _show(found, context),
-        " ".join(["mulligan rescue --since", args.since, "--yes"]),
+        " ".join(["mulligan rescue --since", args.since, *map(visible, args.paths), "--yes"]),
     )
     if result is None:
         return 0
