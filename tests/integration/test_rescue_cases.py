@@ -207,7 +207,10 @@ def test_M2_another_branch_takes_nothing_away(daemon: DaemonFixture, project: Pa
     sh(project, "git checkout -q main")
     result = rescue(daemon, project)
     assert result["entries"] == []
-    assert result["left_out"] == {"taken away by git, which still holds them": 20}
+    assert result["left_out"] == {
+        "taken away by git, which still holds them": 20,
+        "replaced by git, which still holds what was there": 1,
+    }
     assert len(rescue(daemon, project, "--all", "--dry-run")["entries"]) == 21
 
 

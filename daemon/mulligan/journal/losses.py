@@ -48,22 +48,25 @@ class Loss(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the rows of one path do not say: which paths vanished with a content, and what version control holds.
+    """What the rows of one path do not say: which paths vanished with a content, and since when git holds it.
 
-    `in_git` is the moment since when it holds a file's content (0 if it does not); `spared` says of one that was
-    replaced that it can be had there.
+    `in_git` is 0 for what git does not hold.
     """
 
     vanished: Callable[[bytes], Sequence[Row]]
     in_git: Callable[[Entry], int]
-    spared: Callable[[Entry], bool]
+
+
+def is_gone(entry: Entry) -> bool:
+    """Whether nothing stands at a path, or only in a root that was another one."""
+    return entry.kind == Kind.ABSENT or (entry.kind == Kind.UNKNOWN and entry.reason == ANOTHER_ROOT)
 
 
 def lost(before: Entry, after: Entry) -> How | None:
     """In which way one entry is lost in another one; None if it is not, as far as kinds and sizes tell."""
     if not before.there:
         return None
-    if after.kind == Kind.ABSENT or (after.kind == Kind.UNKNOWN and after.reason == ANOTHER_ROOT):
+    if is_gone(after):
         return How.VANISHED
     if before.kind != Kind.FILE or after.kind != Kind.FILE:
         return None
@@ -130,13 +133,12 @@ def _replaced(versions: Sequence[_Version], since: int, known: Known) -> Loss | 
     version, loss = versions[place], versions[place + 1].first
     if version.entry.kind != Kind.FILE or _content(version.entry) == _content(now.entry):
         return None
-    held = known.in_git(now.entry)
-    again = any(_content(each.entry) == _content(now.entry) for each in versions[:place])
-    if (again or 0 < held < loss.at - _EARLIER) and not known.spared(version.entry):
-        return Loss(now.last.path, How.PUT_BACK, version.last, loss, now.last)
     gone = known.vanished(now.entry.hash)
     if any(abs(row.at - now.first.at) < _TOGETHER and row.path != now.last.path for row in gone):
         return Loss(now.last.path, How.MOVED_OVER, version.last, loss, now.last)
+    again = any(_content(each.entry) == _content(now.entry) for each in versions[:place])
+    if again or 0 < known.in_git(now.entry) < loss.at - _EARLIER:
+        return Loss(now.last.path, How.PUT_BACK, version.last, loss, now.last)
     return None
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from mulligan.errors import IntegrityError
 from mulligan.journal.gitstore import GitStore
-from mulligan.journal.losses import How, Known, Loss, find_loss, is_passing
+from mulligan.journal.losses import How, Known, Loss, find_loss, is_gone, is_passing
 from mulligan.model import Entry, Kind, Row, covers
 from mulligan.project.naming import Position
 from mulligan.project.restoring import Restorer, Result
@@ -56,29 +56,37 @@ class _Search:
         self._contents = worker.store.contents
         self._held: dict[bytes, int] = {}
         self._vanished: dict[bytes, list[Row]] = {}
+        self._known = Known(lambda digest: self._vanished.get(digest, ()), self._in_git)
+        self._ours = dict(_own_results(worker, since))
 
     def run(self, paths: Sequence[bytes]) -> Found:
-        histories = {path: rows for path, rows in self._histories() if rows}
-        self._note_vanished(histories)
-        known = Known(
-            vanished=lambda digest: self._vanished.get(digest, ()),
-            in_git=self._in_git,
-            spared=lambda entry: not self._everything and self._in_git(entry) > 0,
-        )
-        ours = {} if self._everything else dict(_own_results(self._worker, self._since))
-        found = Found()
-        for path, rows in histories.items():
-            loss = find_loss(rows, self._since, known) if covers(paths, path) else None
-            if loss is None:
-                continue
-            if reason := "" if self._everything else self._no_loss(loss, rows, ours.get(path)):
-                found.left_out[reason] = found.left_out.get(reason, 0) + 1
-            else:
-                found.losses.append(loss)
+        found, changed = Found(), dict[bytes, list[Row]]()
+        places: dict[bytes, bytes] = {}
+        for path, rows in self._histories():
+            live = rows[-1].entry
+            if is_gone(live):
+                self._note_vanished(rows)
+                self._judge(rows, paths, found)
+            elif live.kind == Kind.FILE:
+                changed[path] = rows  # what was moved over it is known in the end
+                if live.size and all(row.entry.hash != live.hash for row in rows if row.at < self._since):
+                    places[live.hash] = path
+        for rows in changed.values():
+            self._judge(rows, paths, found)
         found.losses = _without_holders(found.losses)
         found.losses.sort(key=lambda loss: (-loss.loss.at, loss.path))
-        found.moved = _moved(found.losses, histories, self._since)
+        gone = {loss.path: loss.version.entry.hash for loss in found.losses if loss.how is How.VANISHED}
+        found.moved = {path: places[digest] for path, digest in gone.items() if digest in places}
         return found
+
+    def _judge(self, rows: list[Row], paths: Sequence[bytes], found: Found) -> None:
+        loss = find_loss(rows, self._since, self._known) if covers(paths, rows[-1].path) else None
+        if loss is None:
+            return
+        if reason := "" if self._everything else self._no_loss(loss, rows):
+            found.left_out[reason] = found.left_out.get(reason, 0) + 1
+        else:
+            found.losses.append(loss)
 
     def _histories(self) -> Iterator[tuple[bytes, list[Row]]]:
         """All rows of the paths that changed since, by path."""
@@ -86,13 +94,12 @@ class _Search:
         for path, group in groupby(rows, key=attrgetter("path")):
             yield path, list(group)
 
-    def _note_vanished(self, histories: dict[bytes, list[Row]]) -> None:
-        """What vanished, by content, that had not only just been made."""
-        for rows in histories.values():
-            if len(rows) < 2 or rows[-1].entry.kind != Kind.ABSENT or rows[-2].entry.kind != Kind.FILE:
-                continue
-            if not is_passing(rows, Loss(rows[-1].path, How.VANISHED, rows[-2], rows[-1], rows[-1])):
-                self._vanished.setdefault(rows[-2].entry.hash, []).append(rows[-1])
+    def _note_vanished(self, rows: list[Row]) -> None:
+        """What vanished, by content, if it had not only just been made."""
+        if len(rows) < 2 or rows[-2].entry.kind != Kind.FILE:
+            return
+        if not is_passing(rows, Loss(rows[-1].path, How.VANISHED, rows[-2], rows[-1], rows[-1])):
+            self._vanished.setdefault(rows[-2].entry.hash, []).append(rows[-1])
 
     def _in_git(self, entry: Entry) -> int:
         """Since when (journal time) git holds the content of a file; 0 if it does not, or nobody looked."""
@@ -106,10 +113,13 @@ class _Search:
             self._held[entry.hash] = self._worker.store.clock.from_wall(held) if held else 0
         return self._held[entry.hash]
 
-    def _no_loss(self, loss: Loss, rows: list[Row], ours: tuple[int, Entry] | None) -> str:
+    def _no_loss(self, loss: Loss, rows: list[Row]) -> str:
         """Why something that looks like a loss is left out, or nothing."""
+        ours = self._ours.get(loss.path)
         if ours is not None and ours[0] <= loss.loss.at and same(ours[1], loss.now.entry):
-            return "taken away by a restore, which undo takes back"
+            return "changed by mulligan itself, see undo and redo"
+        if loss.how is How.PUT_BACK:
+            return "replaced by git, which still holds what was there" if self._in_git(loss.version.entry) else ""
         if loss.how is not How.VANISHED:
             return ""
         if _LEFTOVER.match(loss.path.rpartition(b"/")[2]):
@@ -137,21 +147,6 @@ def _without_holders(losses: list[Loss]) -> list[Loss]:
     """Without the directories that come back with what was in them."""
     held = {above for loss in losses for above in ancestors(loss.path)}
     return [loss for loss in losses if loss.version.entry.kind != Kind.DIR or loss.path not in held]
-
-
-def _moved(losses: list[Loss], histories: dict[bytes, list[Row]], since: int) -> dict[bytes, bytes]:
-    """Where the content of what vanished appeared since, if it stands there now."""
-    places: dict[bytes, bytes] = {}
-    for path, rows in histories.items():
-        live = rows[-1]
-        before = [row.entry.hash for row in rows if row.at < since]
-        if live.entry.kind == Kind.FILE and live.entry.size and live.entry.hash not in before:
-            places[live.entry.hash] = path
-    return {
-        loss.path: places[loss.version.entry.hash]
-        for loss in losses
-        if loss.how is How.VANISHED and loss.version.entry.hash in places
-    }
 
 
 class Rescuer(Restorer):

@@ -38,7 +38,6 @@ def known(vanished: dict[bytes, list[Row]] | None = None, git: dict[bytes, int] 
     return Known(
         vanished=lambda digest: (vanished or {}).get(digest, ()),
         in_git=lambda entry: held.get(entry.hash, 0),
-        spared=lambda entry: held.get(entry.hash, 0) > 0,
     )
 
 
@@ -105,13 +104,11 @@ def test_the_loss_is_dated_by_its_first_row() -> None:
     assert loss is not None and (loss.loss.seq, loss.now.seq) == (2, 3)
 
 
-def test_what_git_had_before_was_put_back_and_what_it_has_is_not_lost() -> None:
+def test_what_git_had_before_was_put_back() -> None:
     history = rows(OTHER, BIG)
     assert found(history) is None
     assert found(history, git={BIG.hash: NOW}) == (How.PUT_BACK, OTHER, False)
     assert found(history, git={BIG.hash: NOW + 2 * SECOND}) is None, "it was committed afterwards"
-    assert found(history, git={BIG.hash: NOW, OTHER.hash: NOW}) is None
-    assert found(rows(BIG, OTHER, BIG), git={OTHER.hash: NOW}) is None
 
 
 def test_a_file_that_another_one_was_moved_over() -> None:
