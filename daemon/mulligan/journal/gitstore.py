@@ -14,6 +14,8 @@ from typing import Any
 from mulligan.clock import NANOSECONDS
 from mulligan.journal.gitinfo import common_directory, git_directory
 
+#: Larger contents are not worth the reading.
+LARGEST = 16 << 20
 #: What reading a damaged file, or one that git is just replacing, may lead to.
 _UNREADABLE = (OSError, ValueError, KeyError, IndexError, AssertionError, struct.error, zlib.error)
 

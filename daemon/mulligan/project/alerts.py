@@ -12,7 +12,7 @@ from typing import Any
 
 from mulligan.errors import IntegrityError
 from mulligan.journal.alarm import FEW, Gone
-from mulligan.journal.gitstore import GitStore
+from mulligan.journal.gitstore import LARGEST, GitStore
 from mulligan.journal.losses import How, lost
 from mulligan.model import Entry, Kind
 from mulligan.project.worker import ProjectWorker
@@ -96,8 +96,10 @@ def _is_gits(worker: ProjectWorker, gone: Sequence[Gone]) -> bool:
 
 
 def _held(worker: ProjectWorker, git: GitStore, entry: Entry) -> bool:
+    if entry.kind != Kind.FILE or entry.size > LARGEST:
+        return False
     try:
-        return entry.kind == Kind.FILE and git.held_since(worker.store.contents.read(entry.hash)) > 0
+        return git.held_since(worker.store.contents.read(entry.hash)) > 0
     except IntegrityError:
         return False
 

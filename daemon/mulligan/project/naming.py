@@ -34,13 +34,6 @@ class Position:
     label: str
 
 
-def moment_of(name: str, now: int) -> int:
-    """The moment that an age (`10m`, `10m ago`) or a time means. Raises ValueError."""
-    if match := _AGE.match(name.strip()):
-        return now - int(match[1]) * _UNITS[match[2]] * NANOSECONDS
-    return from_rfc3339(name.strip())
-
-
 class Names:
     """The names of one project's positions. `now` is the moment to count ages from."""
 
@@ -54,6 +47,16 @@ class Names:
         found = self.checkpoint(name)
         return Position(found.cut, found, str(found.ordinal))
 
+    def moment(self, name: str) -> int:
+        """The journal time that an age ("5m", "2 h ago") or a time means. Raises UsageError."""
+        name = name.strip()
+        if match := _AGE.match(name):
+            return self._now - int(match[1]) * _UNITS[match[2]] * NANOSECONDS
+        try:
+            return from_rfc3339(name)
+        except ValueError:
+            raise UsageError(f'"{name[:_SHOWN]}" is no age and no time', hint="such as 5m, 2h, 3d or a date") from None
+
     def checkpoint(self, name: str) -> Checkpoint:
         """The checkpoint that a name means. Raises NotFoundError, AmbiguousError, UsageError."""
         name = name.strip()
@@ -64,14 +67,14 @@ class Names:
             return self._ancestor(steps, name)
         if name == "latest":
             return self._one("1", (), name)
-        if _AGE.match(name):
-            return self._not_after(moment_of(name, self._now), name)
+        if match := _AGE.match(name):
+            return self._not_after(self._now - int(match[1]) * _UNITS[match[2]] * NANOSECONDS, name)
         if _PROMPT.match(name):
             raise UsageError(f'"{name}" is a position, not a checkpoint', hint="mulligan restore and diff take it")
         if _ID.match(name):
             return self._prefix(name)
         try:
-            return self._not_after(moment_of(name, self._now), name)
+            return self._not_after(from_rfc3339(name), name)
         except ValueError:
             raise self._unknown(name) from None
 

@@ -15,7 +15,7 @@ from operator import attrgetter
 import msgspec
 
 from mulligan.errors import IntegrityError
-from mulligan.journal.gitstore import GitStore
+from mulligan.journal.gitstore import LARGEST, GitStore
 from mulligan.journal.losses import How, Known, Loss, find_loss, is_gone, is_passing
 from mulligan.model import Entry, Kind, Row, covers
 from mulligan.project.naming import Position
@@ -25,8 +25,6 @@ from mulligan.restore.plan import Change, Outcome, Plan, Step, ancestors, make_p
 
 #: Files that editors leave beside the ones that they write.
 _LEFTOVER = re.compile(rb"(?:.*\.sw[a-px]|4913|.*~|\.#.*|#.*#|.*\.tmp\.[0-9]+\.[0-9a-f]+)\Z", re.DOTALL)
-#: Larger files are not compared with what git holds.
-_LARGE = 16 << 20
 _DIRECTORY = Entry(Kind.DIR, 0o755)
 
 
@@ -103,7 +101,7 @@ class _Search:
 
     def _in_git(self, entry: Entry) -> int:
         """Since when (journal time) git holds the content of a file; 0 if it does not, or nobody looked."""
-        if not self._git.there or entry.kind != Kind.FILE or entry.size > _LARGE:
+        if not self._git.there or entry.kind != Kind.FILE or entry.size > LARGEST:
             return 0
         if entry.hash not in self._held:
             try:

@@ -10,10 +10,9 @@ from mulligan.control.methods import Params, method
 from mulligan.control.objects import path_fields, show_path
 from mulligan.control.scope import relative_paths
 from mulligan.control.services import Call
-from mulligan.errors import NotFoundError, UsageError
+from mulligan.errors import NotFoundError
 from mulligan.journal.losses import Loss
 from mulligan.model import Entry, Kind, covers
-from mulligan.project.naming import moment_of
 from mulligan.project.rescuing import Found, Rescuer, find_losses
 from mulligan.project.restoring import Result
 from mulligan.project.worker import ProjectWorker
@@ -42,8 +41,8 @@ class RescueParams(Params, frozen=True, kw_only=True):
 def rescue(call: Call, params: RescueParams) -> dict[str, Any]:
     """Bring back what vanished, was emptied or was replaced since some moment."""
     worker = call.worker(params.project)
-    session = call.names(worker).session(params.session)
-    since = _since(params.since, call.services.store.clock.now())
+    names = call.names(worker)
+    session, since = names.session(params.session), names.moment(params.since)
     paths = relative_paths(worker, params.paths, params.paths_b64)
     worker.call(worker.sync).result()
     found = find_losses(worker, since, paths, everything=params.all)
@@ -72,13 +71,6 @@ def rescue(call: Call, params: RescueParams) -> dict[str, Any]:
         ],
         **outcome_fields(result),
     }
-
-
-def _since(text: str, now: int) -> int:
-    try:
-        return moment_of(text, now)
-    except ValueError:
-        raise UsageError(f'"{text}" is no age and no time', hint="--since 5m, or an ISO time") from None
 
 
 def _require_each(found: Found, paths: list[bytes], since: str) -> None:
