@@ -256,3 +256,22 @@ def test_W4_what_was_in_a_root_that_was_removed_and_made_again_comes_back(daemon
     assert {path: entry for path, entry in snapshot(project).items() if path != b"new"} == before
     daemon.call("operation.undo", project=project, confirmed=True)
     assert set(snapshot(project)) == {b"new"}
+
+
+def test_R8_a_rescue_that_was_killed_is_finished_at_the_next_start(daemon: DaemonFixture, project: Path) -> None:
+    history(daemon, project, tracked=False)
+    before = snapshot(project)
+    daemon.call("watch.sync", project=project)
+    daemon.stop()
+    daemon.arm("restore.before_done_commit=kill")
+    daemon.start()
+    sh(project, "rm -rf docs")
+    with pytest.raises((EOFError, ConnectionError)):
+        daemon.call("operation.rescue", project=project, confirmed=True)
+    daemon.until(lambda: not daemon.running)
+    daemon.arm("")
+    daemon.start()
+    assert_tree(project, before)
+    assert_stored(daemon, project)
+    daemon.call("operation.undo", project=project, confirmed=True)
+    assert snapshot(project) == {}
