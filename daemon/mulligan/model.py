@@ -85,6 +85,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 ABSENT = Entry(Kind.ABSENT)
+#: Why everything is unknown that is not in the directory that came to stand in a root's place.
+ANOTHER_ROOT = "another root directory"
 
 
 class Stat(msgspec.Struct, frozen=True, array_like=True, gc=False):

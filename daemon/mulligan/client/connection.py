@@ -29,6 +29,7 @@ UNLIMITED = frozenset(
         "checkpoint.restore",
         "events.subscribe",
         "operation.redo",
+        "operation.rescue",
         "operation.revert",
         "operation.undo",
         "project.add",

@@ -26,6 +26,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "undo": "take the last restore or revert back",
         "redo": "do it again after all",
         "fork": "go on from a checkpoint in a directory of its own",
+        "rescue": "bring back what vanished or was emptied",
     },
     "set up": {
         "project": "which directories are protected",

@@ -32,6 +32,7 @@ class Services:
     stop: Callable[[], None]
     reload: Callable[[], None]
     track: Callable[[str, str, str], dict[str, Any]] = lambda _session, _project, _line: {}
+    forget: Callable[[str], bool] = lambda _session: False
     transcript_counts: Callable[[], dict[str, Any]] = dict
     found_projects: Callable[[], list[dict[str, Any]]] = list
     counters: dict[str, int] = field(default_factory=dict)

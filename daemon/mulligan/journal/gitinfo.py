@@ -25,9 +25,10 @@ def read_git(root: str | bytes) -> Git | None:
 
     A detached HEAD has no branch, a branch without a commit no head. Raises nothing.
     """
-    directory = _git_directory(os.fsencode(os.path.abspath(root)))
-    if directory is None:
+    found = git_directory(os.fsencode(os.path.abspath(root)))
+    if found is None:
         return None
+    _, directory = found
     head = _read(os.path.join(directory, b"HEAD"))
     if head is None:
         return None
@@ -41,7 +42,8 @@ def read_git(root: str | bytes) -> Git | None:
     return Git(head=_resolve(directory, name), branch=branch)
 
 
-def _git_directory(root: bytes) -> bytes | None:
+def git_directory(root: bytes) -> tuple[bytes, bytes] | None:
+    """(top of the working tree, git's own directory of it) of the repository that holds an absolute path."""
     while True:
         place = os.path.join(root, b".git")
         try:
@@ -49,9 +51,10 @@ def _git_directory(root: bytes) -> bytes | None:
         except OSError:
             mode = 0
         if stat.S_ISDIR(mode):
-            return place
+            return root, place
         if stat.S_ISREG(mode):
-            return _linked(root, place)
+            linked = _linked(root, place)
+            return None if linked is None else (root, linked)
         parent = os.path.dirname(root)
         if parent == root:
             return None
@@ -66,8 +69,8 @@ def _linked(root: bytes, place: bytes) -> bytes | None:
     return os.path.join(root, text.removeprefix(b"gitdir:").strip(b" \r\n"))
 
 
-def _common(directory: bytes) -> bytes:
-    """Branches of a worktree lie in the repository that it belongs to."""
+def common_directory(directory: bytes) -> bytes:
+    """Branches and objects of a worktree lie in the repository that it belongs to."""
     text = _read(os.path.join(directory, b"commondir"))
     return directory if text is None else os.path.join(directory, text.strip())
 
@@ -84,7 +87,7 @@ def _reference(text: bytes) -> bytes | None:
 
 
 def _resolve(directory: bytes, name: bytes) -> str:
-    common = _common(directory)
+    common = common_directory(directory)
     for _ in range(_DEPTH):
         text = _read(os.path.join(directory, name)) or _read(os.path.join(common, name))
         if text is None:

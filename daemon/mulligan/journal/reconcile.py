@@ -16,7 +16,7 @@ from mulligan.journal.capture import Arrival, Capture, Looked
 from mulligan.journal.database import SHARED_MEMORY, read_together
 from mulligan.journal.pending import Dirty, Pending, joined
 from mulligan.journal.reading import is_unreadable, unreadable
-from mulligan.model import DATABASE_LOGS, Entry, Flag, Kind, RelPath, Row, Stat, database_of
+from mulligan.model import ANOTHER_ROOT, DATABASE_LOGS, Entry, Flag, Kind, RelPath, Row, Stat, database_of
 from mulligan.store.catalogue import Catalogue, Live
 from mulligan.watch.ignore import IgnoreRules, is_client_temporary
 from mulligan.watch.observer import Changes, Observer, Touch
@@ -24,7 +24,6 @@ from mulligan.watch.scan import Found, list_directory
 
 _PROOF_SECONDS = 1.0
 #: Why a path is unknown after another directory took the root's place: that it is not there is no deletion.
-ANOTHER_ROOT = "another root directory"
 _OUT_OF_SIGHT = ("ignored", ANOTHER_ROOT)
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from mulligan.clock import FOREVER
-from mulligan.journal.reconcile import ANOTHER_ROOT
-from mulligan.model import Checkpoint, Cut, Git, Kind, Metadata, Tool
+from mulligan.model import ANOTHER_ROOT, Checkpoint, Cut, Git, Kind, Metadata, Tool
 from mulligan.store.catalogue import Catalogue, Project
 from mulligan.store.fold import add_digest, entry_digest
 

@@ -16,6 +16,7 @@ import msgspec
 from mulligan.clock import FOREVER
 from mulligan.errors import NotFoundError, RefusedError
 from mulligan.model import Checkpoint, Cut, Flag, RelPath
+from mulligan.project.alerts import look_for_conflicts, look_for_destruction
 from mulligan.project.checkpoints import Request, parent_on_branch
 from mulligan.project.worker import ProjectWorker
 from mulligan.session import events as session_events
@@ -30,6 +31,8 @@ _DAY = 86_400_000_000_000
 _LISTED = 1000
 #: Rows that no call has made: the first sight of a path, and what our own operations did.
 _NO_CHANGE = int(Flag.FROM_UNKNOWN | Flag.RESTORED)
+#: Characters of a command in a checkpoint's description.
+_SUBJECT = 200
 
 
 def execute(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> tuple[int, str]:
@@ -56,7 +59,9 @@ def execute(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> tuple[
         if isinstance(command, TakeCheckpoint):
             _checkpoint(worker, command)
         else:
-            attribute_call(worker, command.tool)
+            rows = attribute_call(worker, command.tool)
+            look_for_conflicts(worker, command.tool, rows)
+            look_for_destruction(worker, command.tool)
     return 0, ""
 
 
@@ -179,17 +184,20 @@ def _window(root: bytes, call: CallFact) -> Window:
     )
 
 
-def attribute_call(worker: ProjectWorker, call: str) -> None:
-    """Judge the rows of a call's window, with every call that was open beside it; what changed is recorded."""
+def attribute_call(worker: ProjectWorker, call: str) -> list[int]:
+    """Judge the rows of a call's window, with every call that was open beside it; what changed is recorded.
+
+    Returns the rows that have another owner now, or another grade.
+    """
     found = _stored_call(worker, call)
     if found is None or ToolClass(found.owns) is ToolClass.READ_ONLY:
-        return
+        return []
     end = max(found.end or worker.now(), found.background_end)
-    attribute_between(worker, found.start - BEFORE, end + AFTER)
+    return attribute_between(worker, found.start - BEFORE, end + AFTER)
 
 
-def attribute_between(worker: ProjectWorker, start: int, end: int) -> None:
-    """Judge the rows that became true between two moments."""
+def attribute_between(worker: ProjectWorker, start: int, end: int) -> list[int]:
+    """Judge the rows that became true between two moments; returns those that have another owner or grade now."""
     db = worker.store.catalogue().db
     before = "select b.kind from row b where b.path = r.path and b.seq < r.seq order by b.seq desc limit 1"
     rows = db.execute(
@@ -200,7 +208,7 @@ def attribute_between(worker: ProjectWorker, start: int, end: int) -> None:
         (worker.project_id, start, end),
     ).fetchall()
     if not rows:
-        return
+        return []
     windows = windows_between(worker.store.catalogue(), worker.project_id, worker.root, start, end)
     changes = [Change(RelPath(join_path(row[1], row[2])), row[3], row[4]) for row in rows]
     owned = [
@@ -210,6 +218,7 @@ def attribute_between(worker: ProjectWorker, start: int, end: int) -> None:
     ]
     if owned:
         worker.store.log.append([AttributionFact(worker.project_id, owned)])
+    return [seq for seq, _, _ in owned]
 
 
 def windows_between(catalogue: Catalogue, project: int, root: bytes, start: int, end: int) -> list[Window]:
@@ -291,7 +300,7 @@ def _subject(worker: ProjectWorker, command: TakeCheckpoint) -> str:
     if call is None:
         return ""
     named = [relative(worker.root, os.path.normpath(path)) or path for path in call.paths]
-    return call.command or " ".join(path.decode("utf-8", "replace") for path in named)
+    return call.command[:_SUBJECT] or " ".join(path.decode("utf-8", "replace") for path in named)
 
 
 def _insert(worker: ProjectWorker, made: Checkpoint, current: str) -> None:

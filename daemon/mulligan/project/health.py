@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from mulligan.journal.alarm import Alarms
+from mulligan.session.conflicts import Radar
 from mulligan.watch.hidden import Summary
 
 
@@ -23,4 +25,6 @@ class Health:
     last_capture: int = 0
     limit: str = ""
     hidden: Summary = field(default_factory=Summary)
+    alarms: Alarms = field(default_factory=Alarms)
+    radar: Radar = field(default_factory=Radar)
     latencies: deque[int] = field(default_factory=lambda: deque(maxlen=2000))

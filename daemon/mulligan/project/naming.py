@@ -55,6 +55,16 @@ class Names:
         found = self.checkpoint(name)
         return Position(found.cut, found, str(found.ordinal))
 
+    def moment(self, name: str) -> int:
+        """The journal time that an age ("5m", "2 h ago") or a time means. Raises UsageError."""
+        name = name.strip()
+        if match := _AGE.match(name):
+            return self._now - int(match[1]) * _UNITS[match[2]] * NANOSECONDS
+        try:
+            return from_rfc3339(name)
+        except ValueError:
+            raise UsageError(f'"{name[:_SHOWN]}" is no age and no time', hint="such as 5m, 2h, 3d or a date") from None
+
     def checkpoint(self, name: str) -> Checkpoint:
         """The checkpoint that a name means. Raises NotFoundError, AmbiguousError, UsageError."""
         name = name.strip()

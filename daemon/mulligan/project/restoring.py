@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -58,10 +58,10 @@ class Restorer:
         found = list(catalogue.ways_back(project, position.cut, paths))
         chosen = {live.path for _, live in found if covers(paths, live.path)}
         needed = {above for path in chosen for above in ancestors(path)} if paths else set()
-        changes, foreign, unknown, nested = [], [], dict[bytes, bool](), self._nested()
+        changes, foreign, unknown, is_foreign = [], [], dict[bytes, bool](), self._foreign()
         for target, live in found:
             path = live.path
-            if nested and covers(nested, path):
+            if is_foreign(path):
                 foreign += [Step(path, live.entry, target, None, FOREIGN)] if path in chosen else []
                 continue
             missing = target.kind == Kind.DIR and live.entry.kind != Kind.DIR
@@ -94,9 +94,10 @@ class Restorer:
         known.update(dict.fromkeys(passed, unknown))
         return unknown
 
-    def _nested(self) -> list[bytes]:
-        """Paths that have become another project's, with all below them: that one has a way back of its own."""
-        return [os.path.relpath(root, self._worker.root) for root in self._worker.nested()]
+    def _foreign(self) -> Callable[[bytes], bool]:
+        """Whether a path has become another project's, with all below it: that one has a way back of its own."""
+        nested = [os.path.relpath(root, self._worker.root) for root in self._worker.nested()]
+        return lambda path: bool(nested) and covers(nested, path)
 
     def restore(self, position: Position, paths: Sequence[bytes], session: str, *, force: bool) -> Result:
         """Take the way back, then make the disk equal to the position. Raises as `apply`, with nothing done then."""
@@ -115,11 +116,11 @@ class Restorer:
         self._worker.sync()
         outcome = msgspec.msgpack.decode(self._payload(operation, _DONE), type=Outcome)
         catalogue, project = self._store.catalogue(), self._worker.project_id
-        changes, skipped, nested = [], [], self._nested()
+        changes, skipped, is_foreign = [], [], self._foreign()
         for done in outcome.done:
             live = catalogue.live(project, done.path)
             entry = live.entry if live else done.after
-            if nested and covers(nested, done.path):
+            if is_foreign(done.path):
                 skipped.append(Step(done.path, done.after, done.before, None, FOREIGN))
             elif force or same(entry, done.after):
                 changes.append(Change(done.path, done.before, entry, self._proof(live)))

@@ -16,7 +16,7 @@ import msgspec
 
 from mulligan.faults import point
 from mulligan.journal.renames import find_renames
-from mulligan.model import ABSENT, Cut, Entry, Kind, RelPath, Stat, covers
+from mulligan.model import ABSENT, Cut, Entry, Kind, RelPath, Stat
 from mulligan.project.naming import Position
 from mulligan.project.restoring import FOREIGN, Restorer, Result
 from mulligan.project.selection import Selected, Selection
@@ -58,9 +58,9 @@ class Reverter(Restorer):
         with _one_state(self._store.catalogue()) as catalogue:
             around, texts = _Around(self, catalogue), Texts(self._store.contents.read)
             selected = Selected(catalogue, self._worker.project_id, self._worker.root, selection, force=force)
-            tracks, left, nested = [], [], self._nested()
+            tracks, left, is_foreign = [], [], self._foreign()
             for path, runs in selected.runs().items():
-                if nested and covers(nested, path):
+                if is_foreign(path):
                     left.append(self._left(around, path, FOREIGN))
                 else:
                     tracks.append(around.track(path, runs))

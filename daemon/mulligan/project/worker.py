@@ -22,8 +22,8 @@ from mulligan.faults import point
 from mulligan.journal import gitinfo
 from mulligan.journal.capture import Capture, Limits
 from mulligan.journal.memory import give_back_memory
-from mulligan.journal.reconcile import ANOTHER_ROOT, Reconciler
-from mulligan.model import Checkpoint, Cut, Flag, RelPath, Row
+from mulligan.journal.reconcile import Reconciler
+from mulligan.model import ANOTHER_ROOT, Checkpoint, Cut, Flag, RelPath, Row
 from mulligan.project.checkpoints import Request, make_checkpoint
 from mulligan.project.health import Health
 from mulligan.project.pace import comparison_seconds, next_rescan

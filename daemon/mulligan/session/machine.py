@@ -68,7 +68,8 @@ STRATEGIES = {
 #: A result's line is written after the files, with a time cut to milliseconds; the same holds for the end of a turn.
 AFTER = MILLISECOND
 _PROMPT_IN_METADATA = 10_000
-_COMMAND_SHOWN = 200
+#: A shell command is kept so far: what it did beyond the files is read from it later.
+_COMMAND_KEPT = 20_000
 
 
 class SessionMachine:
@@ -298,7 +299,7 @@ class SessionMachine:
             paths=paths if call.tool_class is ToolClass.PATH else (),
             agent=call.agent,
             prompt=self.state.prompts,
-            command=command[:_COMMAND_SHOWN],
+            command=command[:_COMMAND_KEPT],
         )
 
     def _hint(self, paths: tuple[bytes, ...]) -> list[SessionCommand]:

@@ -76,3 +76,12 @@ def at_work(state: State, silence: int) -> bool:
     """
     running = any(not call.closed for call in state.calls.values())
     return (state.turn.open or bool(state.held)) and silence < (CALL_TIMEOUT if running else SILENCE)
+
+
+def call_open(state: State) -> bool:
+    """Whether a call that may be changing files has no result yet.
+
+    Tools that write one file do it in one step; what they wait for is mostly a person's permission.
+    """
+    acting = (ToolClass.WINDOW, ToolClass.AGENT)
+    return any(not call.closed and call.tool_class in acting for call in state.calls.values())

@@ -375,6 +375,17 @@ class Catalogue:
         )
         return [_row(path, found) for found in cursor]
 
+    def rows_of_changed(self, project: int, since: int) -> Iterator[Row]:
+        """Every row of the paths that changed since a moment, path after path, oldest first; of new ones as well."""
+        cursor = self.db.execute(
+            f"select p.dir, p.name, {_ROW} from row r join path p on p.id = r.path where r.path in"
+            " (select path from row where project = ? and at >= ? and flags & 4 = 0) order by r.path, r.seq",
+            (project, since),
+        )
+        for directory, name, *found in cursor:
+            path = join_path(directory, name)
+            yield _row(path, tuple(found))
+
     def older_contents(self, project: int, path: bytes, limit: int) -> list[bytes]:
         """The hashes of a file's last versions before the live one, newest first."""
         cursor = self.db.execute(

@@ -176,7 +176,7 @@ class GapFact(Fact, frozen=True, array_like=True, tag="gap"):
 
 
 class OperationFact(Fact, frozen=True, array_like=True, tag="operation"):
-    """A step (begin, staged, done, failed) of a restore, revert, undo or redo; `payload` is the plan or the outcome."""
+    """A step (begin, staged, done, failed) of a restore, revert, rescue, undo, redo; `payload`: the plan or outcome."""
 
     id: str
     project: int

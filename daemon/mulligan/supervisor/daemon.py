@@ -89,6 +89,7 @@ class Daemon:
             self._store, self._registry, self._settings, self._services.claude_config_dirs, self._adoption
         )
         self._services.track = self._follower.track
+        self._services.forget = self._follower.forget
         self._services.transcript_counts = self._follower.describe
         self._services.found_projects = self._follower.found_projects
         self._server = Server(self._services, self._tasks.spawn)

@@ -48,6 +48,7 @@ class Session:
     keys: set[str] = field(default_factory=set)
     waiting: int = 0
     broken: bool = False
+    forgotten: bool = False
     given: Future[None] | None = None
     given_to: ProjectWorker | None = None
 

@@ -11,6 +11,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -308,7 +309,8 @@ class Follower:
         for session, known in list(self._sessions.items()):
             commands = known.machine.feed(session_events.Tick(wall))
             self._delivery.submit(known, known.worker, commands, "", None)
-            if now - known.last > _FORGET and now - self._store.first_start > _FORGET and not known.waiting:
+            idle = now - known.last > _FORGET and now - self._store.first_start > _FORGET
+            if (idle or known.forgotten) and not known.waiting:
                 del self._sessions[session]
 
     def _look_at_clients(self) -> None:
@@ -355,6 +357,35 @@ class Follower:
         self._wake.set()
         done.wait(10)
         return {"tracked": done.is_set(), **answer}
+
+    def forget(self, session: str) -> bool:
+        """A session has ended, whatever its lines say: its calls are closed and it leaves memory.
+
+        Whether it was in memory; lines that come later make it known again.
+        """
+        done = threading.Event()
+        answer: list[tuple[bool, Future[None] | None]] = []
+
+        def run() -> None:
+            was_known = session in self._sessions
+            known = self._session(session)
+            wall = self._store.clock.now() - self._store.clock.correction
+            commands = known.machine.feed(session_events.ClientGone(wall))
+            key = f"forgotten:{session}:{known.machine.state.last_time}"
+            commands += known.machine.feed(session_events.ClientIdle(key, wall))
+            self._delivery.submit(known, known.worker, commands, "", None)
+            known.forgotten = True
+            answer.append((was_known, known.given))
+            done.set()
+
+        self._requests.put(run)
+        self._wake.set()
+        done.wait(10)
+        for was_known, given in answer:
+            if given is not None:
+                given.result(10)
+            return was_known
+        return False
 
     def describe(self) -> dict[str, Any]:
         """The counts for `status`."""

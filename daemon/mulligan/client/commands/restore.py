@@ -9,7 +9,14 @@ from mulligan.client.arguments import asking_options, project_option, session_op
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.conversation import conversation_lines, resume_lines
-from mulligan.client.render.plan import done_words, grouped_lines, not_done, target_line
+from mulligan.client.render.plan import (
+    done_words,
+    grouped_lines,
+    not_done,
+    other_warnings,
+    side_effect_lines,
+    target_line,
+)
 from mulligan.client.render.text import visible
 from mulligan.errors import PartialError
 
@@ -26,7 +33,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--keep-others", action="store_true", help="take back only what the session's calls have changed since"
     )
-    group.add_argument("--force", action="store_true", help="also what the daemon would rather leave alone")
+    group.add_argument(
+        "--force",
+        action="store_true",
+        help="also what the daemon would rather leave alone, and while an agent is at work",
+    )
     talk = parser.add_argument_group("the conversation").add_mutually_exclusive_group()
     talk.add_argument("--conversation", action="store_true", help="also a copy of it up to there, to be resumed")
     talk.add_argument("--conversation-only", action="store_true", help="only that copy; no file is touched")
@@ -64,7 +75,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         return 0
     elapsed = time.monotonic() - started
     status = context.emit(result, lambda done: _done(done, elapsed, args, context))
-    context.warnings(result)
+    context.warnings({"warnings": other_warnings(result)})
     skipped = (result.get("plan") or {}).get("skipped")
     return status or (PartialError.exit_status if skipped else 0)
 
@@ -75,7 +86,9 @@ def _plan(result: JsonObject, args: argparse.Namespace, context: Context) -> Non
     if not args.conversation_only:
         context.lines(grouped_lines(result.get("plan") or {}, context.width, context.palette, context.now()))
     context.lines(conversation_lines(result))
-    context.lines([f"  {visible(str(warning))}" for warning in result.get("warnings") or []])
+    context.lines([f"  {visible(str(warning))}" for warning in other_warnings(result)])
+    if effects := side_effect_lines(result, context.now(), context.width):
+        context.lines(["", *effects])
     if not args.conversation_only:
         context.line()
         context.line("A checkpoint is taken first: `mulligan undo` brings all of it back.")
@@ -92,6 +105,7 @@ def _done(result: JsonObject, elapsed: float, args: argparse.Namespace, context:
             "look" if plan.get("skipped") else "safe",
         )
         context.lines(not_done(plan))
+        context.lines(side_effect_lines(result, context.now(), context.width))
     context.lines(resume_lines(result, context.short))
     if not (args.conversation or args.conversation_only) and checkpoint.get("session_id", "manual") != "manual":
         context.line(f"conversation too: mulligan restore {visible(args.id)} --conversation", "dim")

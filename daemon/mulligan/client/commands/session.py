@@ -9,7 +9,7 @@ from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.amounts import age, ago, tokens
 from mulligan.client.render.table import Cell, Column, table
-from mulligan.client.render.text import pad, visible
+from mulligan.client.render.text import pad, shown_path, visible
 
 SUMMARY = "Shows the agents' sessions that were seen in a project."
 
@@ -80,6 +80,28 @@ def _render(result: JsonObject, context: Context) -> None:
         ("transcript", context.short(str(session.get("transcript") or ""))),
     ]
     context.lines([context.palette.paint(pad(label, 13), "dim") + visible(text) for label, text in facts if text])
+    for number, shared in enumerate(session.get("shared_files") or []):
+        label = "shared files" if number == 0 else ""
+        other = (
+            f"with {visible(str(shared.get('session_id') or ''))[:8]}, {ago(shared.get('timestamp'), context.now())}"
+        )
+        context.line(context.palette.paint(pad(label, 13), "look") + f"{shown_path(shared)}  {other}")
+
+
+def _configure_forget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="ID", help="the session, or a unique prefix")
+    project_option(parser.add_argument_group("which"))
+
+
+def forget(args: argparse.Namespace, context: Context) -> int:
+    """Takes a session for ended."""
+    result = context.call("session.forget", **context.where(args))
+    return context.emit(result, lambda found: _forgotten(found, context))
+
+
+def _forgotten(result: JsonObject, context: Context) -> None:
+    session = visible(str((result.get("session") or {}).get("id", "")))[:8]
+    context.line(f"forgot {session}: its calls are closed; what it did stays recorded", "safe")
 
 
 ACTIONS = {
@@ -94,5 +116,11 @@ ACTIONS = {
         ("mulligan session show", "mulligan session show s9f3 --json"),
         _configure_show,
         show,
+    ),
+    "forget": Command(
+        "Takes a session for ended, as after its client was killed; what was recorded of it stays.",
+        ("mulligan session forget s9f3", "mulligan session forget s9f3 --json"),
+        _configure_forget,
+        forget,
     ),
 }

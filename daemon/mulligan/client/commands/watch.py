@@ -71,4 +71,6 @@ def _word(key: str, value: Any) -> str:
         return visible(str(value))
     if isinstance(value, bool):
         value = str(value).lower()
+    if isinstance(value, list):
+        value = " ".join(str(each) for each in value)
     return f"{visible(key)} {visible(str(value))}"

@@ -24,6 +24,27 @@ _PARTS = (
 LISTED = 10
 
 
+def side_effect_lines(result: dict[str, Any], now: float, width: int) -> list[str]:
+    """`no restore undoes: git push origin main (7 min ago)`, the newest first, and how many more there are."""
+    effects = result.get("side_effects") or []
+    label = "  no restore undoes: "
+    lines = []
+    for index, effect in enumerate(effects[:LISTED]):
+        failed = ", failed" if effect.get("is_error") else ""
+        unclear = "not understood: " if effect.get("kind") == "unclear" else ""
+        when = f" ({ago(effect.get('timestamp'), now)}{failed})"
+        text = cut(visible(str(effect.get("command") or "")), max(20, width - len(label) - len(unclear) - len(when)))
+        lines.append((label if index == 0 else " " * len(label)) + unclear + text + when)
+    if len(effects) > LISTED:
+        lines.append(" " * len(label) + f"and {len(effects) - LISTED:,} more (--json lists them)")
+    return lines
+
+
+def other_warnings(result: dict[str, Any]) -> list[str]:
+    """The warnings that `side_effects` does not say already."""
+    return [text for text in result.get("warnings") or [] if not str(text).startswith("no restore undoes: ")]
+
+
 def size_of(plan: Plan) -> int:
     """How many entries the plan would change."""
     return sum(len(plan.get(part) or []) for part in ("write", "delete", "chmod", "mkdir", "rmdir"))

@@ -13,6 +13,8 @@ from mulligan.control.methods import METHODS, Params, method
 from mulligan.control.objects import is_at_work, path_fields, show_path
 from mulligan.control.services import Call, Services
 from mulligan.errors import NotFoundError, UsageError
+from mulligan.journal.alarm import Alarm
+from mulligan.project.alerts import call_words
 from mulligan.project.registry import EXCLUDED, REMOVED
 from mulligan.project.worker import ProjectWorker
 from mulligan.store.catalogue import Project
@@ -91,6 +93,22 @@ def project_object(services: Services, worker: ProjectWorker) -> dict[str, Any]:
         "checkpoints": checkpoints,
         "newest_checkpoint": _newest(newest[0]) if newest else None,
         "last_error": health.last_error,
+        "alarms": [_alarm(worker, alarm) for alarm in health.alarms.shown(worker.now())],
+    }
+
+
+def _alarm(worker: ProjectWorker, alarm: Alarm) -> dict[str, Any]:
+    session, tool, command = call_words(worker, alarm.call)
+    return {
+        "timestamp": to_rfc3339(alarm.moment),
+        "session_id": session,
+        "call_id": alarm.call,
+        "tool": tool,
+        "command": command,
+        "vanished": alarm.vanished,
+        "emptied": alarm.emptied,
+        "bytes": alarm.size,
+        "paths": [show_path(path) for path in alarm.paths],
     }
 
 
@@ -112,6 +130,7 @@ def project_warnings(project: dict[str, Any]) -> list[str]:
     """What `project_object` says that somebody should look at, in words."""
     path, found = project["path"], project["mostly_hidden"]
     warnings = [f"{path}: {project[key]}" for key in ("last_error", "watch_limit") if project[key]]
+    warnings += [alarm_words(path, alarm) for alarm in project["alarms"]]
     if found:
         share = f"{found['hidden']:,} of {found['entries']:,} entries" + (
             " at the top" if found["where"] == "top" else ""
@@ -121,6 +140,14 @@ def project_warnings(project: dict[str, Any]) -> list[str]:
             who, most = "ignore files hide", f' ({found["hidden_by_rule"]:,} by "{found["rule"]}")'
         warnings.append(f"{path}: {who} {share}{most} from capture; .mulliganignore can take them in")
     return warnings
+
+
+def alarm_words(path: str, alarm: dict[str, Any]) -> str:
+    """`/src/shop: a call did away with 37 files (Bash "rm -rf src"); mulligan rescue brings them back`."""
+    count = alarm["vanished"] + alarm["emptied"]
+    command = " ".join(alarm["command"].split())
+    what = f'{alarm["tool"]} "{command[:60]}"' if command else alarm["tool"]
+    return f"{path}: a call did away with {count:,} files ({what}); mulligan rescue brings them back"
 
 
 def _newest(made: Any) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from mulligan.clock import to_rfc3339
 from mulligan.control.methods import Params, method
@@ -14,12 +16,17 @@ from mulligan.project.authors import Group, group
 from mulligan.project.checkpoints import Request
 from mulligan.project.conversation import Conversation, bring, prepare
 from mulligan.project.naming import Position
+from mulligan.project.quiet import sessions_at_work, wait_for_quiet
 from mulligan.project.restoring import Restorer, Result
 from mulligan.project.reverting import Reverter
 from mulligan.project.selection import of_session
+from mulligan.project.side_effects import SideEffect, side_effects_since, stood_at
 from mulligan.project.worker import ProjectWorker
 from mulligan.restore.plan import Outcome, Plan, Step
 from mulligan.store.records import OperationFact
+
+#: How a warning of the ledger begins.
+NOT_UNDONE = "no restore undoes: "
 
 
 class RestoreParams(Params, frozen=True, kw_only=True):
@@ -27,6 +34,7 @@ class RestoreParams(Params, frozen=True, kw_only=True):
 
     `keep_others`: take back only what the session's calls have changed since then.
     `conversation` also copies the conversation up to there, `conversation_only` leaves the files alone.
+    `wait_seconds`: how long to wait for sessions that are at work; with `force` nobody is waited for.
     """
 
     project: str
@@ -40,6 +48,7 @@ class RestoreParams(Params, frozen=True, kw_only=True):
     keep_others: bool = False
     conversation: bool = False
     conversation_only: bool = False
+    wait_seconds: Annotated[float, Meta(ge=0, le=86400)] = 10.0
 
 
 class UndoParams(Params, frozen=True, kw_only=True):
@@ -126,6 +135,18 @@ def copied(call: Call, worker: ProjectWorker, position: Position, session: str, 
     return prepare(call.services.store, position, session, title, directory=root, moved_from=root)
 
 
+def side_effect_object(effect: SideEffect) -> dict[str, Any]:
+    """One entry of `side_effects`; without a call it was a person's own command."""
+    return {
+        "kind": effect.kind,
+        "command": effect.command,
+        "timestamp": to_rfc3339(effect.moment),
+        "session_id": effect.session,
+        "call_id": effect.call or None,
+        "is_error": effect.is_error,
+    }
+
+
 def _conversation_only(call: Call, worker: ProjectWorker, position: Position, params: RestoreParams) -> dict[str, Any]:
     """The files stay as they are; a checkpoint says where the project was left."""
     if params.paths or params.paths_b64 or params.conversation:
@@ -173,6 +194,9 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     if params.conversation_only:
         return _conversation_only(call, worker, position, params)
     paths = relative_paths(worker, params.paths, params.paths_b64)
+    effects = side_effects_since(call.services.store.catalogue(), worker.project_id, stood_at(position))
+    if params.confirmed and not params.dry_run and not params.force:
+        wait_for_quiet(worker, params.wait_seconds)
     conversation = copied(call, worker, position, params.session and session) if params.conversation else None
     made: dict[bytes, bytes] = {}
     if params.keep_others:
@@ -194,6 +218,7 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         raise refuse(fields["plan"], "the restore")
     target = position.checkpoint or result.after
     if result.operation:
+        worker.health.alarms.settle()
         call.services.bus.publish("restore", project=show_path(worker.root), operation=result.operation)
     answer = {
         "checkpoint": checkpoint_object(target, worker.root) if target else None,
@@ -202,7 +227,12 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         "resume": None,
         "conversation": None,
         **fields,
+        "warnings": fields["warnings"] + [f"{NOT_UNDONE}{effect.command}" for effect in effects],
+        "side_effects": [side_effect_object(effect) for effect in effects],
     }
+    if params.dry_run and not params.force:
+        busy = sessions_at_work(worker)
+        answer["warnings"] += [f"session {each[:8]} is at work: the restore waits for a pause" for each in busy]
     if conversation is not None:
         current = result.after or position.checkpoint
         if current is not None and result.operation:

@@ -1,4 +1,4 @@
-"""session.list, session.show."""
+"""session.list, session.show, session.forget."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Any
 
 from mulligan.clock import to_rfc3339
 from mulligan.control.methods import Params, method
-from mulligan.control.objects import is_at_work, show_path
+from mulligan.control.objects import is_at_work, path_fields, show_path
 from mulligan.control.services import Call
-from mulligan.errors import NotFoundError
+from mulligan.errors import NotFoundError, UsageError
+from mulligan.project.alerts import touches_of
 from mulligan.project.worker import ProjectWorker
+from mulligan.session.conflicts import shared_files
 
 
 class ListParams(Params, frozen=True, kw_only=True):
@@ -48,6 +50,20 @@ def session_object(call: Call, worker: ProjectWorker, session: str) -> dict[str,
         "metadata": session_metadata(call, session),
         "current_checkpoint_id": current or None,
     }
+
+
+def shared_with_others(worker: ProjectWorker, session: str) -> list[dict[str, Any]]:
+    """The files that another session changed within a while of this one's change, the latest first."""
+    found = shared_files(touches_of(worker, session))
+    return [
+        {
+            **path_fields(one.path),
+            "session_id": next(other for other in one.sessions if other != session),
+            "timestamp": to_rfc3339(one.moment),
+        }
+        for one in found
+        if session in one.sessions
+    ]
 
 
 def session_metadata(call: Call, session: str) -> dict[str, Any]:
@@ -97,4 +113,22 @@ def show(call: Call, params: ShowParams) -> dict[str, Any]:
         raise NotFoundError(
             f"no session was seen in {show_path(worker.root)}", hint="start an agent there, or: mulligan session list"
         )
-    return {"session": session_object(call, worker, session)}
+    return {"session": {**session_object(call, worker, session), "shared_files": shared_with_others(worker, session)}}
+
+
+class ForgetParams(Params, frozen=True, kw_only=True):
+    """Which session; it has to be named."""
+
+    project: str
+    session: str
+
+
+@method("session.forget", ForgetParams)
+def forget(call: Call, params: ForgetParams) -> dict[str, Any]:
+    """Take a session for ended: it leaves memory, and nothing that was recorded is lost."""
+    worker = call.worker(params.project)
+    if not params.session:
+        raise UsageError("which session is to be forgotten?", hint="mulligan session list")
+    session = call.names(worker).session(params.session)
+    was_in_memory = call.services.forget(session)
+    return {"session": session_object(call, worker, session), "was_in_memory": was_in_memory}
