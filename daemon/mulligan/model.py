@@ -61,6 +61,7 @@ class Flag(enum.IntFlag):
     AWAY = 8  # found by the comparison after a gap
     SCANNED = 16  # found by a scan, not by an event
     NAMED = 32  # in scope because an agent's tool named the path, although it is ignored
+    RESTORED = 64  # put there by a restore, an undo or a redo
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -17,6 +17,8 @@ from support.transcripts import Writer
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
+#: Longer than the margins within which a change's own time is known.
+APART = 0.04
 _SILENT = '{"type": "summary"}'
 
 
@@ -78,6 +80,23 @@ class LiveTranscript(Writer):
     def end_turn(self) -> None:
         """Write the model's last word."""
         self.write(self.end(f"msg_{uuid.uuid4().hex[:12]}"))
+
+
+class Agent(LiveTranscript):
+    """Calls that are open for as long as a test wants."""
+
+    def open(self, name: str, **arguments: Any) -> str:
+        """A call begins; its line is written, as by clients that write it at once."""
+        tool = f"toolu_{uuid.uuid4().hex[:12]}"
+        self.write(self.call(tool, name, input=arguments))
+        time.sleep(APART)
+        return tool
+
+    def close(self, tool: str, **more: Any) -> None:
+        """Its result arrives."""
+        time.sleep(APART)
+        self.write(self.result(tool, **more))
+        time.sleep(APART)
 
 
 def replace(path: Path, data: bytes) -> None:

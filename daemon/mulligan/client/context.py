@@ -90,6 +90,10 @@ class Context:
         given = getattr(args, "project", None)
         return self.absolute(given) if given else self.directory()
 
+    def project_of(self, args: argparse.Namespace, path: str) -> str:
+        """The absolute path that names the project of a file: --project, else the file's own path."""
+        return self.project(args) if getattr(args, "project", None) else self.absolute(path)
+
     def where(self, args: argparse.Namespace) -> JsonObject:
         """The parameters `project` and `session` of a command."""
         return {"project": self.project(args), "session": getattr(args, "session", None)}

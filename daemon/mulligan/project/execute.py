@@ -192,7 +192,8 @@ def attribute_between(worker: ProjectWorker, start: int, end: int) -> None:
     before = "select b.kind from row b where b.path = r.path and b.seq < r.seq order by b.seq desc limit 1"
     rows = db.execute(
         "select r.seq, p.dir, p.name, r.since, r.at, r.call, r.grade from row r join path p on p.id = r.path"
-        " where r.project = ? and r.at >= ? and r.at <= ? and r.flags & 4 = 0"
+        # what was found there, or was put there by a restore, is no call's
+        f" where r.project = ? and r.at >= ? and r.at <= ? and r.flags & {Flag.FROM_UNKNOWN | Flag.RESTORED:d} = 0"
         # that what was not there is not there is no change
         f" and (r.kind != 0 or coalesce(({before}), 0) != 0) order by r.seq",
         (worker.project_id, start, end),

@@ -1,7 +1,7 @@
 """What a person calls a position in a project's history, and which one that is.
 
-Ids and prefixes, ordinals, `@` and its ancestors, `latest`, ages and times, `prompt:N`. A name from outside is judged
-by its grammar first; what fits nothing is answered with what is near.
+Ids and prefixes, ordinals, `@` and its ancestors, `latest`, ages and times, `prompt:N`, `row:N`. A name from outside is
+judged by its grammar first; what fits nothing is answered with what is near.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _ORDINAL = re.compile(r"#?([0-9]{1,12})\Z")
 _ANCESTOR = re.compile(r"@(?:(\^+)|~([0-9]{1,6}))?\Z")
 _AGE = re.compile(r"([0-9]{1,9})\s*(s|sec|min|m|h|d|w)(?:\s+ago)?\Z")
 _PROMPT = re.compile(r"prompt:(-?[0-9]{1,9})\Z")
+_ROW = re.compile(r"row:([0-9]{1,18})\Z")
 _UNITS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _RECENT = 24 * 3600 * NANOSECONDS
 #: Characters of an odd name that an error repeats.
@@ -44,8 +45,20 @@ class Names:
         """The position that a name means. Raises NotFoundError, AmbiguousError, UsageError."""
         if match := _PROMPT.match(name):
             return self._prompt(int(match[1]), session)
+        if match := _ROW.match(name):
+            return self._row(int(match[1]), name)
         found = self.checkpoint(name)
         return Position(found.cut, found, str(found.ordinal))
+
+    def moment(self, name: str) -> int:
+        """The journal time that an age ("5m", "2 h ago") or a time means. Raises UsageError."""
+        name = name.strip()
+        if match := _AGE.match(name):
+            return self._now - int(match[1]) * _UNITS[match[2]] * NANOSECONDS
+        try:
+            return from_rfc3339(name)
+        except ValueError:
+            raise UsageError(f'"{name[:_SHOWN]}" is no age and no time', hint="such as 5m, 2h, 3d or a date") from None
 
     def checkpoint(self, name: str) -> Checkpoint:
         """The checkpoint that a name means. Raises NotFoundError, AmbiguousError, UsageError."""
@@ -59,7 +72,7 @@ class Names:
             return self._one("1", (), name)
         if match := _AGE.match(name):
             return self._not_after(self._now - int(match[1]) * _UNITS[match[2]] * NANOSECONDS, name)
-        if _PROMPT.match(name):
+        if _PROMPT.match(name) or _ROW.match(name):
             raise UsageError(f'"{name}" is a position, not a checkpoint', hint="mulligan restore and diff take it")
         if _ID.match(name):
             return self._prefix(name)
@@ -122,6 +135,13 @@ class Names:
         if taken:
             return Position(taken[0].cut, taken[0], f"prompt:{ordinal}")
         return Position(Cut(self._project.last_seq, moment), None, f"prompt:{ordinal}")
+
+    def _row(self, seq: int, name: str) -> Position:
+        """The moment at which a version was captured, as `history` names it where no checkpoint holds it."""
+        query = "select 1 from row where seq = ? and project = ?"
+        if self._catalogue.db.execute(query, (seq, self._project.id)).fetchone() is None:
+            raise NotFoundError(f'no version "{name}" in this project', hint="mulligan history PATH names them")
+        return Position(Cut(seq), None, name)
 
     def only_recent_session(self) -> str:
         """The project's most recently active session. Raises AmbiguousError if several were active in the last day."""

@@ -1,13 +1,17 @@
 """One handler per method of the protocol; importing this registers them all."""
 
 from mulligan.control.handlers import (
+    blame,
+    cat,
     checkpoint,
     checkpoint_diff,
     daemon,
     discover,
     file,
+    history,
     project,
     restore,
+    search,
     session,
     settings,
     store,
@@ -16,13 +20,17 @@ from mulligan.control.handlers import (
 )
 
 __all__ = [
+    "blame",
+    "cat",
     "checkpoint",
     "checkpoint_diff",
     "daemon",
     "discover",
     "file",
+    "history",
     "project",
     "restore",
+    "search",
     "session",
     "settings",
     "store",
