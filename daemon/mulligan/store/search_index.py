@@ -1,8 +1,8 @@
 """Which stored texts may hold a text: an index of trigrams in a database of its own beside the catalogue.
 
 It holds nothing that the store does not hold: it can be thrown away, and is when it does not fit the catalogue or is
-damaged; the next build makes it again. Each unique text is indexed once, without positions, which takes about as much
-room as the text; what the index names is read and judged by whoever asks. When its budget is used up it takes in no
+damaged; the next build makes it again. Each unique text is indexed once, without positions, which takes about a quarter
+of its room; what the index names is read and judged by whoever asks. When its budget is used up it takes in no
 more, and says so.
 """
 
