@@ -150,6 +150,20 @@ def test_states_of_being_written_are_shown_when_asked_for(daemon: DaemonFixture,
     assert ([one["size"] for one in found["versions"]], found["left_out"]) == ([2, 0, 2], 0)
 
 
+def test_lines_keep_their_owners_while_the_file_is_written_slowly(daemon: DaemonFixture, project: Path) -> None:
+    lines = [b"line %d\n" % number for number in range(200)]
+    put(project, b"a", b"".join(lines))
+    daemon.add(project)
+    with (project / "a").open("wb", buffering=0) as file:
+        for start in range(0, 200, 50):
+            daemon.call("watch.sync", project=project)
+            file.write(b"".join(lines[start : start + 50]))
+            time.sleep(0.1)
+        file.write(b"new\n")
+    found = daemon.call("file.blame", project=project, paths=["a"])["lines"]
+    assert [one["grade"] for one in found] == ["before mulligan"] * 200 + ["nobody"]
+
+
 def test_a_project_that_is_away_is_still_answered_for(daemon: DaemonFixture, project: Path) -> None:
     put(project, b"a", b"some words\n")
     daemon.add(project)
