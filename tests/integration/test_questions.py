@@ -191,6 +191,8 @@ def test_search_says_when_a_text_appeared_and_vanished(daemon: DaemonFixture, pr
     assert [(one["line_number"], one["line"]) for one in found["matches"]] == [
         (1, "rare_word"), (1, "rare_word"), (2, "    rare_word()"),
     ]  # fmt: skip
+    last = found["matches"][2]["last"]
+    assert last["ordinal"] == 2 and b"rare_word" in content(cat(daemon, project, last["id"], b"src/a.py"))
     assert found["complete"] and found["index"]["available"] and not found["index"]["pending"]
     assert places(search(daemon, project, "rare_word", paths=["src"])) == places(found)[1:]
     assert places(search(daemon, project, "rare_word", paths=["b.*", "nope/*"])) == places(found)[:1]

@@ -37,7 +37,7 @@ def _version(row: Row, evidence: Evidence, renamed_from: bytes | None) -> dict[s
     checkpoint, ordinal = evidence.checkpoint(row)
     entry = row.entry
     return {
-        "id": checkpoint or f"row:{row.seq}",
+        "id": checkpoint or row_name(row),
         "ordinal": ordinal,
         **path_fields(row.path),
         "renamed_from": None if renamed_from is None else show_path(renamed_from),
@@ -49,6 +49,11 @@ def _version(row: Row, evidence: Evidence, renamed_from: bytes | None) -> dict[s
         **evidence.who(row),
         **({"torn": True} if row.flags & Flag.TORN else {}),
     }
+
+
+def row_name(row: Row) -> str:
+    """The name of the position at which a row was captured."""
+    return f"row:{row.seq}"
 
 
 class BlameParams(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from mulligan.clock import to_rfc3339
-from mulligan.control.answers import origin
+from mulligan.control.answers import origin, row_name
 from mulligan.control.library import Evidence, Library
 from mulligan.control.objects import path_fields, show_path
 from mulligan.journal.history import is_created
@@ -89,7 +89,7 @@ def _open(library: Library) -> tuple[SearchIndex | None, str]:
         return None, reason
     try:
         return SearchIndex(library.directory, library.catalogue, library.contents, library.index_budget), ""
-    except sqlite3.OperationalError as error:
+    except (sqlite3.OperationalError, OSError) as error:  # a full disk; somebody else makes it just now
         return None, str(error)
 
 
@@ -109,6 +109,7 @@ def _match(library: Library, span: Span, rows: list[Row], evidence: Evidence) ->
     source = None
     if is_created(rows, rows.index(span.appeared)):
         source = came_from(library.catalogue, library.project, span.appeared, library.contents.read)
+    checkpoint, ordinal = evidence.checkpoint(span.last)
     return {
         **path_fields(span.appeared.path),
         "renamed_from": None if source is None else show_path(source.path),
@@ -116,6 +117,7 @@ def _match(library: Library, span: Span, rows: list[Row], evidence: Evidence) ->
         "line": span.hit.line,
         "appeared": origin(span.appeared, evidence),
         "vanished": None if span.vanished is None else origin(span.vanished, evidence),
+        "last": {"id": checkpoint or row_name(span.last), "ordinal": ordinal, "timestamp": to_rfc3339(span.last.at)},
     }
 
 

@@ -68,9 +68,11 @@ class Call:
         )
 
     def look(self, worker: ProjectWorker) -> None:
-        """Capture what happened until now; a project that is away or paused is asked about as it was stored."""
+        """Capture what happened until now; a project that is not watched (yet) is asked about as it is stored."""
+        if worker.health.state != "watching":
+            return
         try:
             worker.call(worker.sync).result()
         except (NotFoundError, RefusedError):
-            if worker.health.state not in ("missing", "paused"):
+            if worker.health.state == "watching":
                 raise

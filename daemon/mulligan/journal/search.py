@@ -116,9 +116,13 @@ def _class_length(pattern: str, at: int) -> int:
 
 
 class Span(msgspec.Struct, frozen=True):
-    """From the row with which something appeared at a path to the one with which it vanished, if it did."""
+    """From the row with which something appeared at a path to the one with which it vanished, if it did.
+
+    `last` is the last row with it; `hit` is of the first.
+    """
 
     appeared: Row
+    last: Row
     vanished: Row | None
     hit: Hit
 
@@ -127,13 +131,14 @@ def spans(rows: Sequence[Row], find: Callable[[Row], Hit | None]) -> list[Span]:
     """When something stood at a path; rows are of one path, oldest first."""
     found: list[Span] = []
     begun: tuple[Row, Hit] | None = None
+    last: Row | None = None
     for row in rows:
         hit = find(row)
-        if hit is not None and begun is None:
-            begun = (row, hit)
-        elif hit is None and begun is not None:
-            found.append(Span(begun[0], row, begun[1]))
+        if hit is not None:
+            begun, last = begun or (row, hit), row
+        elif begun is not None and last is not None:
+            found.append(Span(begun[0], last, row, begun[1]))
             begun = None
-    if begun is not None:
-        found.append(Span(begun[0], None, begun[1]))
+    if begun is not None and last is not None:
+        found.append(Span(begun[0], last, None, begun[1]))
     return found

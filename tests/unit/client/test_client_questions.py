@@ -122,7 +122,8 @@ def test_search_says_where_and_when(daemon: Any, capsys: pytest.CaptureFixture[s
         "text": "x",
         "matches": [
             {"path": "src/a", "line_number": 7, "line": "  def x():\x1b", "appeared": AGENTS,
-             "vanished": NONE | {"grade": "nobody", "ordinal": None}, "renamed_from": "old"},
+             "vanished": NONE | {"grade": "nobody", "ordinal": None}, "renamed_from": "old",
+             "last": {"id": "row:7", "ordinal": None}},
             {"path": "b", "line_number": 1, "line": "x", "appeared": NONE | {"grade": "before mulligan"}},
         ],
         "prompts": [{"session_id": AGENTS["session_id"], "prompt_number": 2, "timestamp": AGENTS["timestamp"],
@@ -138,6 +139,7 @@ def test_search_says_where_and_when(daemon: Any, capsys: pytest.CaptureFixture[s
         "src/a:7  def x():\\x1b",
         '  appeared  on 2020-01-02 (11)  was old  9f3c21aa Edit  "add rate limiting to t…',
         "  vanished  on 2020-01-02  no agent's call",
+        "  last in   row:7:src/a",
         "b:1  x",
         "  appeared  on 2020-01-02 (12)  before mulligan",
         'prompt:2  9f3c21aa  on 2020-01-02  "say x please"',

@@ -129,13 +129,14 @@ def test_whatever_matches_has_what_is_required(pattern: str, text: str) -> None:
 
 def test_a_text_stands_from_a_row_to_a_row() -> None:
     rows = [row(b"a", at=moment) for moment in range(7)]
-    there = {1, 2, 4, 6}
+    there = {1, 2, 4, 6}  # the moments
 
     def find(one: Row) -> Hit | None:
         return Hit(one.at, "") if one.at in there else None
 
     found = spans(rows, find)
-    assert [(span.appeared.at, span.vanished.at if span.vanished else None, span.hit.number) for span in found] == [
-        (1, 3, 1), (4, 5, 4), (6, None, 6),
-    ]  # fmt: skip
+    moments = [
+        (span.appeared.at, span.last.at, span.vanished.at if span.vanished else None, span.hit.number) for span in found
+    ]
+    assert moments == [(1, 2, 3, 1), (4, 4, 5, 4), (6, 6, None, 6)]
     assert spans([], find) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import subprocess
 import sys
@@ -65,6 +66,22 @@ def test_texts_are_named_by_what_is_in_them_in_any_case(store: Store) -> None:
     assert paths(store, "def log") == {b"a", b"b"}
     assert paths(store, "café") == {b"d"}
     assert paths(store, 'quo"te AND "x') == set()
+
+
+def test_no_part_of_a_text_is_missed_whatever_its_letters_are(store: Store) -> None:
+    rng = random.Random(5)
+    letters = "aAzZ09 \t\n\"'*%_.éÉßſİıΣςﬁ\u0301\u200d中𝔸😀\ufffd"
+    texts = {b"f%d" % number: "".join(rng.choices(letters, k=rng.randrange(3, 80))) for number in range(200)}
+    write(store, {path: text.encode() for path, text in texts.items()})
+    built(store)
+    index = index_of(store)
+    known = dict(store.catalogue().db.execute("select name, id from path"))
+    for path, text in texts.items():
+        start = rng.randrange(len(text) - 2)
+        part = text[start : start + rng.randrange(3, 12)]
+        found = index.candidates(Query(part).trigrams)
+        assert found is not None and known[path] in found, part
+    index.close()
 
 
 def test_every_version_and_every_path_of_a_text_is_named(store: Store) -> None:

@@ -62,6 +62,9 @@ def _render(result: JsonObject, context: Context) -> None:
         event("appeared", match.get("appeared") or {}, "safe", renamed)
         if match.get("vanished"):
             event("vanished", match["vanished"], "loss")
+            last = match.get("last") or {}
+            name = last["ordinal"] if last.get("ordinal") is not None else visible(str(last.get("id")))
+            context.line(f"  last in   {name}:{shown_path(match)}")
     for found in prompts:
         text = " ".join(str(found.get("prompt") or "").split())
         head = f"prompt:{found.get('prompt_number')}  {str(found.get('session_id'))[:8]}"

@@ -12,7 +12,7 @@ from mulligan.control.services import Call
 from mulligan.model import Cut
 
 #: Bytes of versions that are compared in the daemon itself; more would keep its interpreter from captures for long.
-_HERE = 2 << 20
+_HERE = 512 << 10
 _SECONDS = 50.0
 
 
