@@ -17,13 +17,15 @@ from mulligan.control.library import Evidence, Library
 from mulligan.control.objects import path_fields, show_path
 from mulligan.journal.history import is_created
 from mulligan.journal.search import Query, Span
-from mulligan.model import RelPath, Row
+from mulligan.model import RelPath
 from mulligan.store.questions import PROMPT_SHOWN, came_from
 from mulligan.store.search_index import NAME, SearchIndex, State, is_damage, lacks, remove
 from mulligan.store.searching import Found, Searcher
 
 #: Seconds for taking new rows into the index, and for reading texts that it does not know.
 _BUILD_SECONDS, _READ_SECONDS = 0.3, 2.0
+#: Places of which it is asked whether their file came from another name: that looks at all rows of that moment.
+_FOLLOWED = 20
 
 
 class SearchParams(msgspec.Struct, frozen=True):
@@ -49,11 +51,12 @@ def search_answer(library: Library, params: SearchParams) -> dict[str, Any]:
     evidence = Evidence(
         library, [row for span in found.spans for row in (span.appeared, span.vanished) if row], found.rows
     )
+    sources = _sources(library, found)
     whole = not found.unsearched and not found.cut
     return {
         "text": params.text,
         "regex": params.regex,
-        "matches": [_match(library, span, found.rows[RelPath(span.appeared.path)], evidence) for span in found.spans],
+        "matches": [_match(span, evidence, sources.get(span.appeared.seq)) for span in found.spans],
         "prompts": _prompts(library, query, params),
         "complete": whole,
         "unsearched_paths": found.unsearched,
@@ -105,14 +108,22 @@ def _fits(path: bytes, glob: bytes) -> bool:
     return any(fnmatch.fnmatchcase(name, glob) for name in names) or fnmatch.fnmatchcase(path, glob + b"/*")
 
 
-def _match(library: Library, span: Span, rows: list[Row], evidence: Evidence) -> dict[str, Any]:
-    source = None
-    if is_created(rows, rows.index(span.appeared)):
-        source = came_from(library.catalogue, library.project, span.appeared, library.contents.read)
+def _sources(library: Library, found: Found) -> dict[int, bytes]:
+    """Where files came from whose first row is that of a place, by the row; of the newest places alone."""
+    sources = {}
+    for row in [span.appeared for span in found.spans[:_FOLLOWED]]:
+        rows = found.rows[RelPath(row.path)]
+        if is_created(rows, rows.index(row)):
+            source = came_from(library.catalogue, library.project, row, library.contents.read)
+            sources |= {row.seq: source.path} if source else {}
+    return sources
+
+
+def _match(span: Span, evidence: Evidence, renamed_from: bytes | None) -> dict[str, Any]:
     checkpoint, ordinal = evidence.checkpoint(span.last)
     return {
         **path_fields(span.appeared.path),
-        "renamed_from": None if source is None else show_path(source.path),
+        "renamed_from": None if renamed_from is None else show_path(renamed_from),
         "line_number": span.hit.number,
         "line": span.hit.line,
         "appeared": origin(span.appeared, evidence),

@@ -47,7 +47,8 @@ def test_history_is_a_table(daemon: Any, capsys: pytest.CaptureFixture[str]) -> 
         '   11  2020-01-02  9f3c21aa Edit    "line break"          100 B  was old\\x1b\n'
         "   12  2020-01-02  before mulligan                        100 B\n",
     )
-    assert daemon.asked == [("file.history", {"project": os.path.abspath("a"), "paths": [os.path.abspath("a")]})]
+    here = os.path.abspath("a")
+    assert daemon.asked == [("file.history", {"project": here, "paths": [here]})]
 
 
 def test_blame_is_a_line_a_line(daemon: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +59,7 @@ def test_blame_is_a_line_a_line(daemon: Any, capsys: pytest.CaptureFixture[str])
         "path": "a",
         "lines": [{"line": number, "text": f"\tx{number}\x1b", **one} for number, one in enumerate(lines, 1)],
     }
-    status, out, _ = run(capsys, "blame", "a", "--at", "11", "--project", "/p")
+    status, out, _ = run(capsys, "blame", "a", "--at", "11")
     assert status == 0
     assert out.splitlines() == [
         '11  9f3c21aa Edit  "add rate limiting to the lo…"  1  \tx1\\x1b',
@@ -68,7 +69,28 @@ def test_blame_is_a_line_a_line(daemon: Any, capsys: pytest.CaptureFixture[str])
         " ·  while nobody watched, on 2020-01-02            5  \tx5\\x1b",
         " ·  brought back, on 2020-01-02                    6  \tx6\\x1b",
     ]
-    assert daemon.asked == [("file.blame", {"project": "/p", "id": "11", "paths": [os.path.abspath("a")]})]
+    here = os.path.abspath("a")
+    assert daemon.asked == [("file.blame", {"project": here, "id": "11", "paths": [here]})]
+
+
+@pytest.mark.parametrize(
+    ("project", "path", "whole"),
+    [
+        ("/p", "src/a", "/p/src/a"),
+        ("/p", "/p/b/../a", "/p/a"),
+        ("CWD", "src/a", "CWD/src/a"),
+        ("ABOVE", "src/a", "CWD/src/a"),
+    ],
+)
+def test_a_path_begins_in_the_project_that_is_named(
+    project: str, path: str, whole: str, daemon: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = os.getcwd()
+    places = {"CWD": here, "ABOVE": os.path.dirname(here)}
+    daemon.answers["file.history"] = {"path": "a", "versions": []}
+    run(capsys, "history", path, "--project", places.get(project, project))
+    ((_, asked),) = daemon.asked
+    assert asked == {"project": places.get(project, project), "paths": [whole.replace("CWD", here)]}
 
 
 @pytest.mark.parametrize(

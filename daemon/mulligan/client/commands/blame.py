@@ -25,8 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Asks for the lines and prints them."""
-    where = {"project": context.project_of(args, args.path), "session": args.session}
-    result = context.call("file.blame", id=args.at, **where, **context.paths([args.path]))
+    result = context.call("file.blame", id=args.at, session=args.session, **context.file(args, args.path))
     return context.emit(result, lambda found: _render(found, context))
 
 

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
     if match is None:
         raise UsageError(f'"{args.name}" names no version', hint="ID:PATH, such as mulligan cat 14:src/auth.py")
     name, path = match.groups()
-    where = {"project": context.project_of(args, path), "session": args.session, **context.paths([path])}
+    where = {"session": args.session, **context.file(args, path)}
     result = context.call("file.cat", id=name, **where)
     pieces, following = [_bytes(result)], result.get("next_offset")
     # the name is resolved once: `latest` may be another one by the next piece

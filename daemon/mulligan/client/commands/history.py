@@ -23,8 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Asks for them and prints them."""
-    where = {"project": context.project_of(args, args.path)}
-    result = context.call("file.history", all=args.all or None, **where, **context.paths([args.path]))
+    result = context.call("file.history", all=args.all or None, **context.file(args, args.path))
     return context.emit(result, lambda found: _render(found, context))
 
 
