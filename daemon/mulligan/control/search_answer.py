@@ -110,7 +110,7 @@ def _fits(path: bytes, glob: bytes) -> bool:
 
 def _sources(library: Library, found: Found) -> dict[int, bytes]:
     """Where files came from whose first row is that of a place, by the row; of the newest places alone."""
-    sources = {}
+    sources: dict[int, bytes] = {}
     for row in [span.appeared for span in found.spans[:_FOLLOWED]]:
         rows = found.rows[RelPath(row.path)]
         if is_created(rows, rows.index(row)):
