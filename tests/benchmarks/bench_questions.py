@@ -118,7 +118,7 @@ def index_built(daemon: DaemonFixture) -> None:
     """Wait until nothing is behind the index."""
     project = str(next(daemon.projects.iterdir()))
     while daemon.call("file.search", project=project, text="zzzz no such text")["index"]["pending"]:
-        time.sleep(0.5)
+        time.sleep(2)
 
 
 def measure(table: Table, daemon: DaemonFixture, git: GitCopy, root: Path, path: str, rounds: int, say: Say) -> None:

@@ -24,6 +24,8 @@ from mulligan.store.searching import Found, Searcher
 
 #: Seconds for taking new rows into the index, and for reading texts that it does not know.
 _BUILD_SECONDS, _READ_SECONDS = 0.3, 2.0
+#: Rows behind the index that a search takes in on its way.
+_FEW = 300
 #: Places of which it is asked whether their file came from another name: that looks at all rows of that moment.
 _FOLLOWED = 20
 
@@ -36,6 +38,26 @@ class SearchParams(msgspec.Struct, frozen=True):
     globs: list[bytes] = []
     since: int = 0
     limit: int = 100
+
+
+def is_quick(library: Library, query: Query) -> bool:
+    """Whether the index answers nearly all of it; else texts are read for seconds, which is no work for the daemon.
+
+    A regular expression may take any time by itself.
+    """
+    if query.regex or not query.trigrams:
+        return False
+    index, _ = _open(library)
+    if index is None:
+        return False
+    try:
+        return index.state().pending <= _FEW
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        return False
+    finally:
+        index.close()
 
 
 def search_answer(library: Library, params: SearchParams) -> dict[str, Any]:

@@ -76,14 +76,14 @@ class SearchIndex:
 
     def _open(self) -> sqlite3.Connection:
         """The database, made anew if it is damaged, of another version or of another store. Raises sqlite3.Error."""
+        connection = None
         try:
             connection = self._connect()
+            if self._fits(connection):
+                return connection
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            connection = None
-        if connection is not None and self._fits(connection):
-            return connection
         if connection is not None:
             connection.close()
         remove(self.path)

@@ -7,7 +7,7 @@ from typing import Any
 
 from mulligan.control.answer_child import answer
 from mulligan.control.methods import Params, method
-from mulligan.control.search_answer import SearchParams, search_answer
+from mulligan.control.search_answer import SearchParams, is_quick, search_answer
 from mulligan.control.services import Call
 from mulligan.errors import UsageError
 from mulligan.journal.search import Query
@@ -32,11 +32,10 @@ def search(call: Call, params: ParamsOfSearch) -> dict[str, Any]:
     worker = call.worker(params.project)
     if params.limit < 1:
         raise UsageError(f"a limit of {params.limit}", hint="1 and more")
-    Query(params.text, regex=params.regex)  # what is none is told at once
+    query = Query(params.text, regex=params.regex)
     since = call.names(worker).moment(params.since) if params.since else 0
     call.look(worker)
     globs = [os.fsencode(path) for path in params.paths]
     asked = SearchParams(params.text, params.regex, globs, since, params.limit)
     library = call.library(worker)
-    # a regular expression may take any time, and would keep the interpreter from everybody else
-    return answer(library, "search", asked, _SECONDS) if params.regex else search_answer(library, asked)
+    return search_answer(library, asked) if is_quick(library, query) else answer(library, "search", asked, _SECONDS)
