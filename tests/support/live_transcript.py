@@ -17,6 +17,8 @@ from support.transcripts import Writer
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
+#: Longer than the margins within which a change's own time is known.
+APART = 0.04
 _SILENT = '{"type": "summary"}'
 
 
@@ -92,6 +94,23 @@ class LiveConversation(LiveTranscript):
         line = super().line(type_, **{"parentUuid": self.last, **more})
         self.last = line["uuid"]
         return line
+
+
+class Agent(LiveTranscript):
+    """Calls that are open for as long as a test wants."""
+
+    def open(self, name: str, **arguments: Any) -> str:
+        """A call begins; its line is written, as by clients that write it at once."""
+        tool = f"toolu_{uuid.uuid4().hex[:12]}"
+        self.write(self.call(tool, name, input=arguments))
+        time.sleep(APART)
+        return tool
+
+    def close(self, tool: str, **more: Any) -> None:
+        """Its result arrives."""
+        time.sleep(APART)
+        self.write(self.result(tool, **more))
+        time.sleep(APART)
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -90,6 +90,17 @@ class Context:
         given = getattr(args, "project", None)
         return self.absolute(given) if given else self.directory()
 
+    def file(self, args: argparse.Namespace, path: str) -> JsonObject:
+        """The parameters that name one file and its project: --project, else the one that holds the file.
+
+        With --project a relative path begins there, unless the working directory lies in that project.
+        """
+        project = self.project(args) if getattr(args, "project", None) else None
+        if project is not None and not os.path.isabs(path):
+            here = self.directory()
+            path = os.path.join(here if here == project or here.startswith(project + os.sep) else project, path)
+        return {"project": project or self.absolute(path), **self.paths([path])}
+
     def where(self, args: argparse.Namespace) -> JsonObject:
         """The parameters `project` and `session` of a command."""
         return {"project": self.project(args), "session": getattr(args, "session", None)}

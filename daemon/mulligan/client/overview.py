@@ -12,6 +12,12 @@ GROUPS: dict[str, dict[str, str]] = {
         "diff": "what differs between two checkpoints, or now",
         "watch": "what happens, live",
     },
+    "ask": {
+        "history": "the versions of a file, and who made them",
+        "blame": "line by line: which prompt brought it",
+        "cat": "a file as it was",
+        "search": "when a text appeared and vanished",
+    },
     "save": {
         "checkpoint": "make a checkpoint now",
         "describe": "give a checkpoint a text",

@@ -59,6 +59,11 @@ def checkpoint_object(made: Checkpoint, project_path: bytes) -> dict[str, Any]:
     }
 
 
+def kind_name(kind: Kind) -> str:
+    """What kind of entry it is, in a word."""
+    return {Kind.DIR: "directory", Kind.LINK: "symlink"}.get(kind, kind.name.lower())
+
+
 def file_object(path: bytes, entry: Entry, flags: int = 0) -> dict[str, Any]:
     """One file of `checkpoint.show`; `permissions` are the mode's twelve bits.
 
@@ -69,7 +74,7 @@ def file_object(path: bytes, entry: Entry, flags: int = 0) -> dict[str, Any]:
         "hash": entry.hash.hex() if entry.kind == Kind.FILE else None,
         "is_deleted": entry.kind == Kind.ABSENT,
         "permissions": entry.mode if entry.kind in (Kind.FILE, Kind.DIR) else None,
-        "kind": {Kind.DIR: "directory", Kind.LINK: "symlink"}.get(entry.kind, entry.kind.name.lower()),
+        "kind": kind_name(entry.kind),
         "size": entry.size,
         **({"target": show_path(entry.target)} if entry.kind == Kind.LINK else {}),
         **({"reason": entry.reason} if entry.reason else {}),

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 
 from mulligan.errors import UsageError
+from mulligan.model import RelPath
 from mulligan.project.registry import is_inside
 from mulligan.project.worker import ProjectWorker
 
@@ -19,6 +20,14 @@ def relative_paths(worker: ProjectWorker, paths: Sequence[str], paths_b64: Seque
     except (binascii.Error, ValueError) as error:
         raise UsageError(f"a path is not valid: {error}", hint="paths_b64 is base64 of the path's bytes") from error
     return [relative_path(worker.root, path) for path in raw]
+
+
+def one_path(worker: ProjectWorker, path: str, paths: Sequence[str], paths_b64: Sequence[str]) -> RelPath:
+    """The one path of a request, however it was given. Raises UsageError for none, several and the root itself."""
+    found = relative_paths(worker, [*([path] if path else []), *paths], paths_b64)
+    if len(found) != 1 or not found[0]:
+        raise UsageError("this takes one path in the project", hint="give one PATH")
+    return RelPath(found[0])
 
 
 def relative_path(root: bytes, path: bytes) -> bytes:

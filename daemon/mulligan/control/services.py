@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mulligan.config import Config
+from mulligan.control.library import Library
+from mulligan.errors import NotFoundError, RefusedError
 from mulligan.events import Bus
 from mulligan.paths import Places
 from mulligan.project.naming import Names
 from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
 from mulligan.project.worker import ProjectWorker
+from mulligan.store.search_index import budget_of
 from mulligan.store.store import Store
 
 
@@ -37,6 +40,11 @@ class Services:
     found_projects: Callable[[], list[dict[str, Any]]] = list
     counters: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def index_budget(self) -> int:
+        """What the search index may take of the store's budget (bytes)."""
+        return budget_of(self.config().budget_bytes or self.default_budget)
+
 
 @dataclass(slots=True)
 class Call:
@@ -52,3 +60,20 @@ class Call:
     def names(self, worker: ProjectWorker) -> Names:
         """The names of a project's positions, as of now."""
         return Names(self.services.store.catalogue(), worker.record(), self.services.store.clock.now())
+
+    def library(self, worker: ProjectWorker) -> Library:
+        """What questions about a project's past are answered from."""
+        store = self.services.store
+        return Library(
+            store.directory, store.catalogue(), store.contents, worker.project_id, self.services.index_budget
+        )
+
+    def look(self, worker: ProjectWorker) -> None:
+        """Capture what happened until now; a project that is not watched (yet) is asked about as it is stored."""
+        if worker.health.state != "watching":
+            return
+        try:
+            worker.call(worker.sync).result()
+        except (NotFoundError, RefusedError):
+            if worker.health.state == "watching":
+                raise

@@ -19,7 +19,7 @@ _ORDINAL = re.compile(r"#?([0-9]{1,12})\Z")
 _ANCESTOR = re.compile(r"@(?:(\^+)|~([0-9]{1,6}))?\Z")
 _AGE = re.compile(r"([0-9]{1,9})\s*(s|sec|min|m|h|d|w)(?:\s+ago)?\Z")
 _PROMPT = re.compile(r"prompt:(-?[0-9]{1,9})\Z")
-_ROW = re.compile(r"row:([0-9]{1,15})\Z")
+_ROW = re.compile(r"row:([0-9]{1,18})\Z")
 _UNITS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _RECENT = 24 * 3600 * NANOSECONDS
 #: Characters of an odd name that an error repeats.
@@ -51,7 +51,7 @@ class Names:
         if match := _PROMPT.match(name):
             return self._prompt(int(match[1]), session)
         if match := _ROW.match(name):
-            return Position(Cut(int(match[1])), None, name)
+            return self._row(int(match[1]), name)
         found = self.checkpoint(name)
         return Position(found.cut, found, str(found.ordinal))
 
@@ -150,6 +150,13 @@ class Names:
         if taken:
             return Position(taken[0].cut, taken[0], f"prompt:{ordinal}", session, key)
         return Position(Cut(self._project.last_seq, moment), None, f"prompt:{ordinal}", session, key)
+
+    def _row(self, seq: int, name: str) -> Position:
+        """The moment at which a version was captured, as `history` names it where no checkpoint holds it."""
+        query = "select 1 from row where seq = ? and project = ?"
+        if self._catalogue.db.execute(query, (seq, self._project.id)).fetchone() is None:
+            raise NotFoundError(f'no version "{name}" in this project', hint="mulligan history PATH names them")
+        return Position(Cut(seq), None, name)
 
     def only_recent_session(self) -> str:
         """The most recently active session that has prompts. Raises AmbiguousError for several in the last day."""

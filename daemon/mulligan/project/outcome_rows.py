@@ -48,7 +48,7 @@ class OutcomeRows:
         Captured versions come before what replaced them.
         """
         for path, entry in outcome.captured:
-            self._add(path, entry, self._at + 1, None)
+            self._add(path, entry, self._at + 1, None, 0)  # somebody else's, found on the way
         captured = {path for path, _ in outcome.captured}
         left = [done for done in outcome.done if done.path in captured or done.path not in self._booked]
         lives = self._worker.store.catalogue().lives(self._worker.project_id, [done.path for done in left])
@@ -60,7 +60,7 @@ class OutcomeRows:
             self._ahead.popleft().result()
         return self._take()
 
-    def _add(self, path: bytes, entry: Entry, at: int, stat: Stat | None, flags: int = 0) -> None:
+    def _add(self, path: bytes, entry: Entry, at: int, stat: Stat | None, flags: int) -> None:
         named = Flag.NAMED if path in self._worker.capture.named else 0
         self._rows.append(Row(path, entry, at, at, flags | named))
         self._stats.append(stat or Stat(seen=at))

@@ -60,6 +60,17 @@ class Contents:
         if whole.digest() != digest:
             raise self._damaged(place, "its blocks do not add up to its hash")
 
+    def part(self, digest: bytes, start: int, end: int) -> bytes:
+        """The bytes from one offset to another. Of a content in blocks only those needed are read, each checked."""
+        place = self.place(digest)
+        if place.encoding != Encoding.BLOCKS:
+            return self._read(place)[start:end]
+        hashes = list(encoding.block_hashes(self._payload(place)))
+        size = self.place(hashes[0]).size  # all but the last one are as large
+        first, last = start // size, -(-end // size)
+        data = b"".join(self._read(self.place(block)) for block in hashes[first:last])
+        return data[start - first * size : end - first * size]
+
     def base(self, digest: bytes) -> Base | None:
         """A content as the base of a delta, or None if it is not fit for one, because it is damaged perhaps."""
         place = self._catalogue().place(digest)

@@ -29,6 +29,7 @@ from mulligan.supervisor.activation import inherited_sockets
 from mulligan.supervisor.address import remove_address, write_address
 from mulligan.supervisor.adoption import Adoption
 from mulligan.supervisor.follow import Follower
+from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
 from mulligan.supervisor.notify import Notifier
 from mulligan.supervisor.schedule import Schedule
 from mulligan.supervisor.signals import handled
@@ -84,6 +85,7 @@ class Daemon:
             stop=lambda: self._threadsafe(self._stopping.set),
             reload=self.reload,
         )
+        self._indexing = Indexing(self._store, lambda: self._services.index_budget)
         self._adoption = Adoption(self._registry, self.config)
         self._follower = Follower(
             self._store, self._registry, self._settings, self._services.claude_config_dirs, self._adoption
@@ -116,6 +118,7 @@ class Daemon:
         if self._notifier.watchdog_seconds:
             self._schedule.every(self._notifier.watchdog_seconds, "watchdog", self._alive)
         self._schedule.every(_CLEANUP_SECONDS, "cleanup", self._clean_up)
+        self._schedule.every(LOOK_SECONDS, "search index", self._indexing.look)
         self._schedule_interval()
         self._notifier.ready(self._status_text())
         log.info("mulligand answers at %s", self._places.socket)

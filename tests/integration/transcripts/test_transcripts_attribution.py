@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.daemon import DaemonFixture
-from support.live_transcript import LiveTranscript, checkpoints, replace, settle, transcripts
+from support.live_transcript import APART, Agent, checkpoints, replace, settle, transcripts
 from support.stored import rows, tree_of
 from support.trees import put, snapshot
-
-#: Longer than the margins within which a change's own time is known.
-APART = 0.04
 
 
 @pytest.fixture
@@ -25,23 +21,6 @@ def watched(daemon: DaemonFixture, project: Path) -> Path:
     put(project, b"old", b"old\n")
     daemon.add(project)
     return project
-
-
-class Agent(LiveTranscript):
-    """Calls that are open for as long as a test wants."""
-
-    def open(self, name: str, **arguments: Any) -> str:
-        """A call begins; its line is written, as by clients that write it at once."""
-        tool = f"toolu_{uuid.uuid4().hex[:12]}"
-        self.write(self.call(tool, name, input=arguments))
-        time.sleep(APART)
-        return tool
-
-    def close(self, tool: str, **more: Any) -> None:
-        """Its result arrives."""
-        time.sleep(APART)
-        self.write(self.result(tool, **more))
-        time.sleep(APART)
 
 
 def settled(daemon: DaemonFixture, project: Path, agent: Agent) -> None:

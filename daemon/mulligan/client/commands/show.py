@@ -10,13 +10,15 @@ from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.text import pad, shown_path, visible
 
-SUMMARY = "Shows everything about one checkpoint, with its files."
+SUMMARY = "Shows everything about one checkpoint, with its changes and its files."
 EXAMPLES = ("mulligan show 14", "mulligan show prompt:-1 --json")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
     parser.add_argument("id", metavar="ID", help="number, id or its beginning, @, @~2, latest, 10m, prompt:-1, a time")
+    group = parser.add_argument_group("how")
+    group.add_argument("-p", "--patch", action="store_true", help="the changes as a patch, instead of the files")
     group = parser.add_argument_group("which")
     project_option(group)
     session_option(group)
@@ -24,11 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Asks for it and prints it."""
-    result = context.call("checkpoint.show", id=args.id, **context.where(args))
-    return context.emit(result, lambda found: _render(found, context))
+    result = context.call("checkpoint.show", id=args.id, patch=args.patch or None, **context.where(args))
+    return context.emit(result, lambda found: _render(found, args, context))
 
 
-def _render(result: JsonObject, context: Context) -> None:
+def _render(result: JsonObject, args: argparse.Namespace, context: Context) -> None:
     from mulligan.client.render.amounts import counted, size  # noqa: PLC0415 - not for JSON
 
     checkpoint, files = result.get("checkpoint") or {}, result.get("files") or []
@@ -39,6 +41,9 @@ def _render(result: JsonObject, context: Context) -> None:
         context.line(f"incomplete  {shown_path(entry)}: {reason}", "look")
     for entry in checkpoint.get("special") or []:
         context.line(f"special     {shown_path(entry)}", "dim")
+    _changes(result.get("changes") or {}, args, context)
+    if args.patch:
+        return
     total = sum(int(file.get("size") or 0) for file in files)
     context.line()
     context.line(
@@ -46,6 +51,18 @@ def _render(result: JsonObject, context: Context) -> None:
     )
     widest = max([0, *(len(_amount(file)) for file in files)])
     context.lines([_file_line(file, widest) for file in files])
+
+
+def _changes(changes: dict[str, Any], args: argparse.Namespace, context: Context) -> None:
+    from mulligan.client.render.diffs import coloured, content, in_order, stat  # noqa: PLC0415
+
+    files = [file for _, file in in_order(changes)]
+    if files:
+        context.line()
+        context.lines(stat(changes, context.width, context.palette))
+    if files and args.patch:
+        context.line()
+        context.out.write(coloured(b"".join(map(content, files)), context.palette))
 
 
 def _facts(checkpoint: dict[str, Any], context: Context) -> list[tuple[str, str]]:

@@ -1,6 +1,8 @@
 """One handler per method of the protocol; importing this registers them all."""
 
 from mulligan.control.handlers import (
+    blame,
+    cat,
     checkpoint,
     checkpoint_diff,
     cleanup,
@@ -8,10 +10,12 @@ from mulligan.control.handlers import (
     discover,
     file,
     fork,
+    history,
     project,
     rescue,
     restore,
     revert,
+    search,
     session,
     settings,
     store,
@@ -20,6 +24,8 @@ from mulligan.control.handlers import (
 )
 
 __all__ = [
+    "blame",
+    "cat",
     "checkpoint",
     "checkpoint_diff",
     "cleanup",
@@ -27,10 +33,12 @@ __all__ = [
     "discover",
     "file",
     "fork",
+    "history",
     "project",
     "rescue",
     "restore",
     "revert",
+    "search",
     "session",
     "settings",
     "store",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from mulligan.control.handlers.checkpoint_diff import tree_diff_object
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import checkpoint_object, file_object
 from mulligan.control.services import Call
 from mulligan.errors import IntegrityError
-from mulligan.model import Checkpoint
+from mulligan.journal.diff import Change, diff_trees
+from mulligan.model import Checkpoint, RelPath
 from mulligan.project.checkpoints import Request
 from mulligan.store.records import MarkFact
 
@@ -36,6 +38,12 @@ class IdParams(Params, frozen=True, kw_only=True):
     project: str
     id: str
     session: str = ""
+
+
+class ShowParams(IdParams, frozen=True, kw_only=True):
+    """`patch`: the changes with their patches, not their counts alone."""
+
+    patch: bool = False
 
 
 class DescribeParams(Params, frozen=True, kw_only=True):
@@ -84,9 +92,9 @@ def list_(call: Call, params: ListParams) -> dict[str, Any]:
     }
 
 
-@method("checkpoint.show", IdParams)
-def show(call: Call, params: IdParams) -> dict[str, Any]:
-    """One checkpoint with every file of its tree."""
+@method("checkpoint.show", ShowParams)
+def show(call: Call, params: ShowParams) -> dict[str, Any]:
+    """One checkpoint with what it changed and every file of its tree."""
     worker = call.worker(params.project)
     made = call.names(worker).checkpoint(params.id)
     catalogue = call.services.store.catalogue()
@@ -94,7 +102,33 @@ def show(call: Call, params: IdParams) -> dict[str, Any]:
     if catalogue.digest(worker.record(), made.cut) != made.tree:
         raise IntegrityError(f"checkpoint {made.id}: its tree is not the one that was recorded", hint="mulligan verify")
     files = [file_object(path, row.entry, row.flags) for path, row in sorted(tree.items())]
-    return {"checkpoint": checkpoint_object(made, worker.root), "files": files}
+    return {
+        "checkpoint": checkpoint_object(made, worker.root),
+        "changes": _changes(call, made, patch=params.patch),
+        "files": files,
+    }
+
+
+def _changes(call: Call, made: Checkpoint, *, patch: bool) -> dict[str, Any] | None:
+    """What differs from the parent; None without one, as for the baseline."""
+    store = call.services.store
+    catalogue = store.catalogue()
+    parent = catalogue.checkpoint(made.parent) if made.parent else None
+    if parent is None:
+        return None
+    found = diff_trees(
+        [
+            Change(RelPath(path), old, new)
+            for path, old, new in catalogue.differences(made.project, parent.cut, made.cut)
+        ],
+        store.contents.read,
+    )
+    changes = tree_diff_object(found)
+    for name in () if patch else ("modified_files", "added_files", "deleted_files"):
+        for file in changes[name]:
+            file.pop("diff_content")
+            file.pop("diff_content_b64", None)
+    return {"from_checkpoint_id": parent.id, **changes}
 
 
 def _mark(call: Call, project: str, name: str, **changes: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from mulligan.control.objects import path_fields, show_path
 from mulligan.control.scope import relative_paths
 from mulligan.control.services import Call
 from mulligan.errors import NotFoundError
-from mulligan.journal.diff import Change, FileDiff, Options, diff_trees
+from mulligan.journal.diff import Change, FileDiff, Options, TreeDiff, diff_trees
 from mulligan.model import Cut, RelPath, covers
 from mulligan.project.naming import Position
 
@@ -45,6 +45,20 @@ def file_diff_object(diff: FileDiff) -> dict[str, Any]:
     return fields
 
 
+def tree_diff_object(found: TreeDiff) -> dict[str, Any]:
+    """Everything that differs, by what happened to it."""
+    files: dict[str, list[dict[str, Any]]] = {"modified": [], "added": [], "deleted": []}
+    for item in found.files:
+        files[{"renamed": "modified"}.get(item.status, item.status)].append(file_diff_object(item))
+    return {
+        "modified_files": files["modified"],
+        "added_files": files["added"],
+        "deleted_files": files["deleted"],
+        "directories": [{**path_fields(item.path), "status": item.status} for item in found.directories],
+        "unseen": [{**path_fields(item.path), "reason": item.reason} for item in found.unseen],
+    }
+
+
 @method("checkpoint.diff", DiffParams)
 def diff(call: Call, params: DiffParams) -> dict[str, Any]:
     """What differs, as counts and as a patch."""
@@ -66,19 +80,12 @@ def diff(call: Call, params: DiffParams) -> dict[str, Any]:
     if paths and not changes:
         _require_known(call, worker.project_id, paths, params.paths)
     found = diff_trees(changes, contents.read, Options(ignore_whitespace=params.ignore_whitespace))
-    files: dict[str, list[dict[str, Any]]] = {"modified": [], "added": [], "deleted": []}
-    for item in found.files:
-        files[{"renamed": "modified"}.get(item.status, item.status)].append(file_diff_object(item))
     one, two = before.checkpoint, after.checkpoint if after else None
     tokens = two.metadata.total_tokens - one.metadata.total_tokens if one and two else 0
     return {
         "from_checkpoint_id": one.id if one else before.label,
         "to_checkpoint_id": two.id if two else (after.label if after else None),
-        "modified_files": files["modified"],
-        "added_files": files["added"],
-        "deleted_files": files["deleted"],
-        "directories": [{**path_fields(item.path), "status": item.status} for item in found.directories],
-        "unseen": [{**path_fields(item.path), "reason": item.reason} for item in found.unseen],
+        **tree_diff_object(found),
         "token_delta": tokens,
     }
 
