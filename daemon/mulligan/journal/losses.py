@@ -97,7 +97,7 @@ def find_loss(rows: Sequence[Row], since: int, known: Known) -> Loss | None:
     place = _newest_lost(versions, since)
     if place is None:
         return _replaced(versions, since, known)
-    version, loss, now = versions[place], versions[place + 1], versions[-1]
+    version, loss, now = versions[place], versions[_step_of_loss(versions, place)], versions[-1]
     how = lost(version.entry, now.entry)
     assert how is not None
     older = any(_content(each.entry) == _content(now.entry) for each in versions[:place])
@@ -120,6 +120,19 @@ def _newest_lost(versions: Sequence[_Version], since: int) -> int | None:
             found = place
         elif found is not None and versions[place].entry.there:
             break
+    return found
+
+
+def _step_of_loss(versions: Sequence[_Version], place: int) -> int:
+    """The place of what a version was lost in: a file that is written in place is empty for a moment before."""
+    found = place + 1
+    while (
+        found + 1 < len(versions)
+        and not versions[found].entry.size
+        and versions[found + 1].first.at - versions[found].first.at < SHORT
+        and lost(versions[place].entry, versions[found + 1].entry)
+    ):
+        found += 1
     return found
 
 

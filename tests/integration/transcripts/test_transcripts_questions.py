@@ -228,7 +228,7 @@ def test_lines_that_a_restore_brings_back_stay_whose_they_were(story: Story) -> 
     made = story.daemon.call("checkpoint.create", project=story.project)["checkpoint"]
     story.person("src/app.py", lambda _: b"all gone\n")
     busy = agent.open("Bash", command="sleep 1")
-    story.daemon.call("checkpoint.restore", project=story.project, id=made["id"], confirmed=True)
+    story.daemon.call("checkpoint.restore", project=story.project, id=made["id"], confirmed=True, force=True)
     agent.close(busy, told={"stdout": ""})
     story.settle()
     expected = [by(agent, "Edit", "add rate limiting", "named") if n == 2 else BEFORE for n in range(30)]

@@ -90,6 +90,14 @@ def test_what_was_lost(entries: list[Entry], expected: tuple[How, Entry, bool] |
     assert found(rows(*entries)) == expected
 
 
+def test_what_is_written_in_place_shrank_although_it_was_empty_for_a_moment() -> None:
+    made = rows(BIG, EMPTY, LITTLE, step=SECOND // 100)
+    found = find_loss(made, NOW, known())
+    assert found is not None and (found.how, found.loss, found.newer) == (How.SHRANK, made[2], False)
+    slowly = find_loss(rows(BIG, EMPTY, LITTLE), NOW, known())
+    assert slowly is not None and slowly.newer, "somebody began anew"
+
+
 def test_only_what_was_lost_since_then_counts() -> None:
     history = rows(BIG, GONE)
     assert found(history, since=NOW + SECOND) == (How.VANISHED, BIG, False)
