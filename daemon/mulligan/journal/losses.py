@@ -128,6 +128,7 @@ def _step_of_loss(versions: Sequence[_Version], place: int) -> int:
     found = place + 1
     while (
         found + 1 < len(versions)
+        and versions[found].entry.kind == Kind.FILE
         and not versions[found].entry.size
         and versions[found + 1].first.at - versions[found].first.at < SHORT
         and lost(versions[place].entry, versions[found + 1].entry)

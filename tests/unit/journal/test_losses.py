@@ -96,6 +96,8 @@ def test_what_is_written_in_place_shrank_although_it_was_empty_for_a_moment() ->
     assert found is not None and (found.how, found.loss, found.newer) == (How.SHRANK, made[2], False)
     slowly = find_loss(rows(BIG, EMPTY, LITTLE), NOW, known())
     assert slowly is not None and slowly.newer, "somebody began anew"
+    another = find_loss(rows(BIG, GONE, LITTLE, step=SECOND // 100), NOW, known())
+    assert another is not None and another.newer, "another file was put there"
 
 
 def test_only_what_was_lost_since_then_counts() -> None:
