@@ -37,6 +37,7 @@ UNLIMITED = frozenset(
         "operation.undo",
         "project.add",
         "project.remove",
+        "store.drill",
         "store.verify",
         "watch.sync",
     }

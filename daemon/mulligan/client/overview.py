@@ -47,6 +47,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "service": "let the system start it",
         "doctor": "try everything out and say what is wrong",
         "verify": "read every stored byte and compare",
+        "drill": "prove that checkpoints can be restored",
         "completion": "completion for your shell",
     },
 }

@@ -16,6 +16,7 @@ from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
 from mulligan.project.worker import ProjectWorker
 from mulligan.store.search_index import budget_of
+from mulligan.store.state import StateDatabase
 from mulligan.store.store import Store
 
 
@@ -26,6 +27,7 @@ class Services:
     store: Store
     registry: Registry
     settings: Settings
+    state: StateDatabase
     bus: Bus
     places: Places
     config: Callable[[], Config]

@@ -11,6 +11,7 @@ import os
 import sqlite3
 import threading
 import time
+from typing import Any
 
 import msgspec
 
@@ -19,8 +20,8 @@ from mulligan.store.atomic import make_private_directory
 
 log = logging.getLogger(__name__)
 VERSION = 1
-#: Under this scope stands what was fixed when the store was made.
-_STORE, _BUDGET = "store", "budget_bytes"
+#: Under this scope stands what is known of the store as a whole.
+_STORE, _BUDGET, _DRILL = "store", "budget_bytes", "last_drill"
 _MOST_BUDGET, _LEAST_BUDGET = 10 << 30, 1 << 20
 _WAL_TRIES, _WAL_PAUSE_SECONDS = 250, 0.02
 _SCHEMA = """
@@ -112,6 +113,15 @@ class StateDatabase:
         with self._lock:
             query = "delete from setting where scope = ? and subject = ? and key = ?"
             return self._db.execute(query, (scope, subject, key)).rowcount > 0
+
+    def keep_drill(self, result: dict[str, Any]) -> None:
+        """Remember how the last drill ended. Raises ReadOnlyError."""
+        self.set(_STORE, "", _DRILL, result)
+
+    def last_drill(self) -> dict[str, Any] | None:
+        """How the last drill ended, if there was one."""
+        found = self.settings(_STORE, "").get(_DRILL)
+        return found if isinstance(found, dict) else None
 
 
 def default_budget(state: StateDatabase, directory: str) -> int:

@@ -76,6 +76,7 @@ class Daemon:
             store=self._store,
             registry=self._registry,
             settings=self._settings,
+            state=self._state,
             bus=self._bus,
             places=self._places,
             config=self.config,

@@ -29,7 +29,7 @@ def status_lines(
     if project:
         for session in sessions_of(status, project)[:5]:
             lines.append(_line("session", session_words(session), width, palette))
-        lines.append(_line("store", _store(status.get("store") or {}), width, palette))
+        lines.append(_line("store", _store(status.get("store") or {}, now), width, palette))
     lines.append(_line("daemon", _daemon(daemon, status, bool(project)), width, palette))
     lines += problems(status, now, palette)
     return lines
@@ -117,12 +117,14 @@ def session_words(session: dict[str, Any]) -> list[str]:
     return words
 
 
-def _store(store: dict[str, Any]) -> list[str]:
+def _store(store: dict[str, Any], now: float) -> list[str]:
     words = [size(store.get("bytes") or 0)]
     if budget := store.get("budget_bytes"):
         words[0] += f" of {size(budget)}"
     if objects := store.get("objects"):
         words.append(counted(int(objects), "object"))
+    if drill := store.get("last_drill"):
+        words.append(f"restorable: {drill['restorable']} of {drill['total']}, drill {ago(drill['time'], now)}")
     return words
 
 

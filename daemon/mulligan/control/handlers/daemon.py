@@ -236,6 +236,7 @@ def store_object(services: Services) -> dict[str, Any]:
         "objects": objects,
         "budget_bytes": services.config().budget_bytes or services.default_budget,
         "damage": store.damage,
+        "last_drill": services.state.last_drill(),
     }
 
 
