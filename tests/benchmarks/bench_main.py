@@ -67,6 +67,12 @@ def measure_first(table: Table, peers: list[Peer], say: Say) -> None:
         apparent, allocated = peer.store_size()
         table.add("store after the first", peer.name, apparent, "kB")
         table.add("... allocated on disk", peer.name, allocated, "kB")
+    for peer in peers:
+        if isinstance(peer, Mulligan):
+            say("the search index, which is built in the background")
+            table.add("search index", peer.name, timed(peer.index))
+            before = table.rows["... allocated on disk"][peer.name][-1]
+            table.add("... allocated for the index", peer.name, peer.store_size()[1] - before, "kB")
 
 
 def measure_checkpoints(table: Table, peers: list[Peer], tree: SourceTree, rounds: int, say: Say) -> None:
@@ -99,7 +105,7 @@ def measure_growth(table: Table, peers: list[Peer], tree: SourceTree, edits: int
         made = min(edits, 10) if isinstance(peer, Restic) else edits
         after = peer.store_size()
         table.add("growth per small edit", peer.name, (after[0] - before[peer.name][0]) / made, "kB")
-        table.add("... allocated for it", peer.name, (after[1] - before[peer.name][1]) / made, "kB")
+        table.add("... allocated for an edit", peer.name, (after[1] - before[peer.name][1]) / made, "kB")
 
 
 def measure_restores(table: Table, peers: list[Peer], tree: SourceTree, rounds: int, say: Say) -> None:

@@ -16,12 +16,12 @@ import random
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from benchmarks.frame import SourceTree, Table, make_source_tree, middle, timed
+from benchmarks.peers import Mulligan
 from support.daemon import DaemonFixture
 
 RARE = "quetzalcoatlite"
@@ -84,7 +84,7 @@ def run(files: int, options: argparse.Namespace, say: Say) -> Table:
         git.finish()
         table = Table(f"{files:,} files, {options.checkpoints:,} checkpoints", ["mulligan", "git"])
         say("building the search index")
-        table.add("search index", "mulligan", timed(lambda: index_built(daemon)))
+        table.add("search index", "mulligan", timed(Mulligan(daemon, tree.root).index))
         size = (daemon.data_dir / "search.db").stat().st_size
         table.add("... bytes, to the text's", "mulligan", size / max(1, tree.size), "x")
         measure(table, daemon, git, tree.root, asked, options.rounds, say)
@@ -112,13 +112,6 @@ def make_history(daemon: DaemonFixture, git: GitCopy, tree: SourceTree, count: i
             connection.call("checkpoint.create", project=str(tree.root), description=f"number {number}")
             git.commit([path])
     return str(max(edited, key=lambda path: edited[path]).relative_to(tree.root))
-
-
-def index_built(daemon: DaemonFixture) -> None:
-    """Wait until nothing is behind the index."""
-    project = str(next(daemon.projects.iterdir()))
-    while daemon.call("file.search", project=project, text="zzzz no such text")["index"]["pending"]:
-        time.sleep(2)
 
 
 def measure(table: Table, daemon: DaemonFixture, git: GitCopy, root: Path, path: str, rounds: int, say: Say) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,11 @@ class Mulligan(Peer):
     def notice(self) -> None:
         """Capture what happened, as it does before it is asked for anything."""
         self.connection.call("watch.sync")
+
+    def index(self) -> None:
+        """Wait until the search index has taken in what was captured."""
+        while self._call("file.search", text="zzzz no such text")["index"]["pending"]:
+            time.sleep(2)
 
     def store(self) -> Path:
         return self.daemon.data_dir
