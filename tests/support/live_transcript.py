@@ -112,6 +112,13 @@ class Agent(LiveTranscript):
         self.write(self.result(tool, **more))
         time.sleep(APART)
 
+    def edit(self, path: Path, data: bytes) -> str:
+        """A whole Edit of a file; its id."""
+        tool = self.open("Edit", file_path=str(path))
+        replace(path, data)
+        self.close(tool, told={"filePath": str(path)})
+        return tool
+
 
 def replace(path: Path, data: bytes) -> None:
     """Write a file as the client's tools do: beside it, then renamed over it."""

@@ -7,19 +7,15 @@ import os
 import shutil
 import subprocess
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.daemon import Connection, DaemonFixture, RpcError
-from support.live_transcript import LiveTranscript, replace, settle, transcripts
+from support.live_transcript import APART, Agent, replace, settle, transcripts
 from support.stored import restore, rows, take
 from support.trees import put
-
-#: Longer than the margins within which a change's own time is known.
-APART = 0.04
 
 
 @pytest.fixture
@@ -30,27 +26,6 @@ def watched(daemon: DaemonFixture, project: Path) -> Path:
     put(project, b"README", b"read me\n")
     daemon.add(project)
     return project
-
-
-class Agent(LiveTranscript):
-    """Calls during which a test does something."""
-
-    def open(self, name: str, **arguments: Any) -> str:
-        tool = f"toolu_{uuid.uuid4().hex[:12]}"
-        self.write(self.call(tool, name, input=arguments))
-        time.sleep(APART)
-        return tool
-
-    def close(self, tool: str, **more: Any) -> None:
-        time.sleep(APART)
-        self.write(self.result(tool, **more))
-        time.sleep(APART)
-
-    def edit(self, path: Path, data: bytes) -> str:
-        tool = self.open("Edit", file_path=str(path))
-        replace(path, data)
-        self.close(tool, told={"filePath": str(path)})
-        return tool
 
 
 def listening(daemon: DaemonFixture, *topics: str) -> Connection:
