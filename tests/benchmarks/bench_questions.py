@@ -126,6 +126,7 @@ def measure(table: Table, daemon: DaemonFixture, git: GitCopy, root: Path, path:
         "diff of distant ones": (["diff", "2", str(last)], ["diff", f"HEAD~{last - 2}", "HEAD"]),
         "search of a rare word": (["search", RARE], ["log", "-S", RARE, "--oneline"]),
         "list": (["list", "--limit", "50"], ["log", "-50", "--format=%h %ad"]),
+        "timeline": (["timeline"], ["log", "--graph", "--format=%h %ad"]),
     }
     bare: list[float] = []
     for name, (ours, theirs) in questions.items():
