@@ -166,4 +166,5 @@ def _is_birth(rows: Sequence[Row], row: Row) -> bool:
     place = rows.index(row)
     if place == 0:
         return not row.flags & (Flag.FROM_UNKNOWN | Flag.AWAY | Flag.SCANNED)
-    return rows[place - 1].entry.kind == Kind.ABSENT
+    # what an operation of our own brought back was made long ago
+    return rows[place - 1].entry.kind == Kind.ABSENT and not row.flags & Flag.RESTORED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -144,6 +145,16 @@ def test_a_step_of_saving_is_passing_and_work_is_not() -> None:
 
 
 ENTRIES = st.sampled_from([BIG, OTHER, HALF, LITTLE, EMPTY, GONE, UNKNOWN, Entry(Kind.DIR, 0o755)])
+
+
+def test_what_was_brought_back_and_goes_again_at_once_is_a_loss() -> None:
+    made = rows(BIG, GONE, BIG, GONE)
+    quick = [*made[:2], *(msgspec.structs.replace(row, at=NOW + 5 * SECOND + row.seq, flags=0) for row in made[2:])]
+    loss = find_loss(quick, NOW, known())
+    assert loss is not None and is_passing(quick, loss)
+    restored = [*quick[:2], msgspec.structs.replace(quick[2], flags=Flag.RESTORED), quick[3]]
+    loss = find_loss(restored, NOW, known())
+    assert loss is not None and not is_passing(restored, loss)
 
 
 @given(st.lists(ENTRIES, min_size=1, max_size=8), st.integers(0, 9))
