@@ -63,6 +63,9 @@ def test_R16_current_pinned_and_branch_points_are_kept_and_the_tree_is_one(
     timeline = daemon.call("timeline.get", project=project)
     assert timeline["root_node"]["checkpoint"]["id"] == one
     assert timeline["current_checkpoint_id"] == five
+    flat = daemon.call("timeline.get", project=project, flat=True)
+    assert {made["id"]: made["parent_checkpoint_id"] or "" for made in flat["checkpoints"]} == listed(daemon, project)
+    assert json.loads(daemon.client("timeline", "--json", cwd=project).stdout) == {"version": 1, **timeline}
     assert clean(daemon, project, keep=1) == []
 
 

