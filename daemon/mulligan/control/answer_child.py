@@ -7,13 +7,12 @@ The interpreter of the daemon stays free for captures meanwhile. Whoever asks wa
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from typing import Any
 
 import msgspec
 
-from mulligan import errors
+from mulligan import child, errors
 from mulligan.control.answers import BlameParams, blame_answer
 from mulligan.control.library import Library
 from mulligan.control.search_answer import SearchParams, search_answer
@@ -57,19 +56,11 @@ def answer(library: Library, what: str, params: BlameParams | SearchParams, seco
         msgspec.msgpack.encode(params),
     )  # fmt: skip
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "mulligan.control.answer_child"],
-            input=msgspec.msgpack.encode(question),
-            stdout=subprocess.PIPE,
-            check=False,
-            cwd="/",
-            timeout=seconds,
-        )
-        found = msgspec.msgpack.decode(done.stdout, type=Answer)
-    except subprocess.TimeoutExpired:
+        found = child.ask("mulligan.control.answer_child", question, Answer, seconds=seconds)
+    except TimeoutError:
         raise MulliganError(f"there is no answer after {seconds:.0f} s", hint="ask for less, or more simply") from None
-    except msgspec.DecodeError as error:
-        raise MulliganError(f"an answering process ended with status {done.returncode}", hint="see the log") from error
+    except child.ChildError as error:
+        raise MulliganError(f"an answering process {error}", hint="see the log") from error
     if found.code:
         raise _KINDS[found.code](found.message, hint=found.hint)
     return found.result
@@ -77,8 +68,7 @@ def answer(library: Library, what: str, params: BlameParams | SearchParams, seco
 
 def main() -> int:
     """Answer one question."""
-    os.nice(_NICENESS)
-    question = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Question)
+    question = child.question(Question, _NICENESS)
     catalogue = Catalogue(connect(question.catalogue))
     contents = Contents(question.pool, lambda: catalogue)
     library = Library(question.directory, catalogue, contents, question.project, question.index_budget)
@@ -87,8 +77,7 @@ def main() -> int:
         found = Answer(function(library, msgspec.msgpack.decode(question.params, type=kind)))  # type: ignore[operator]
     except MulliganError as error:
         found = Answer({}, error.code, error.message, error.hint)
-    with open(sys.stdout.fileno(), "wb", closefd=False) as answers:
-        answers.write(msgspec.msgpack.encode(found))
+    child.answer(found)
     return 0
 
 

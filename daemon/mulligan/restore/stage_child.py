@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
+from mulligan import child
 from mulligan.errors import MulliganError
 from mulligan.restore import exchange
 from mulligan.restore.plan import Step
@@ -88,21 +88,10 @@ def _write_back(stage_dir: bytes, ended: threading.Event) -> None:
 
 
 def _ask(half: Half) -> Made:
-    done = subprocess.run(
-        [sys.executable, "-m", "mulligan.restore.stage_child"],
-        input=msgspec.msgpack.encode(half),
-        stdout=subprocess.PIPE,
-        check=False,
-        cwd="/",
-    )
     try:
-        made = msgspec.msgpack.decode(done.stdout, type=Made)
-    except msgspec.DecodeError:
-        made = None
-    if made is None or done.returncode != 0:
-        raise MulliganError(
-            f"a staging process ended with status {done.returncode}", hint="try again; nothing was changed"
-        )
+        made = child.ask("mulligan.restore.stage_child", half, Made)
+    except child.ChildError as error:
+        raise MulliganError(f"a staging process {error}", hint="try again; nothing was changed") from error
     if made.error:
         raise OSError(made.error, made.reason)
     return made
@@ -110,9 +99,8 @@ def _ask(half: Half) -> Made:
 
 def main() -> int:
     """Stage one half."""
-    os.nice(_NICENESS)
+    half = child.question(Half, _NICENESS)
     os.umask(0o077)  # the stage sets exact modes itself
-    half = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Half)
     catalogue = Catalogue(connect(half.catalogue))
     contents = Contents(half.pool, lambda: catalogue)
     try:
@@ -120,9 +108,7 @@ def main() -> int:
         made = Made([(index, seen.stat) for index, seen in staged.seen.items()], staged.damaged)
     except OSError as error:
         made = Made([], [], error.errno or errno.EIO, error.strerror or str(error))
-    # not sys.stdout: with PYTHONUNBUFFERED a signal may cut what it writes
-    with open(sys.stdout.fileno(), "wb", closefd=False) as answers:
-        answers.write(msgspec.msgpack.encode(made))
+    child.answer(made)
     return 0
 
 
