@@ -17,11 +17,11 @@ import msgspec
 from mulligan.errors import IntegrityError
 from mulligan.journal.gitstore import LARGEST, GitStore
 from mulligan.journal.losses import How, Known, Loss, find_loss, is_gone, is_passing
-from mulligan.model import Entry, Kind, Row, covers
+from mulligan.model import Entry, Flag, Kind, Row, covers
 from mulligan.project.naming import Position
 from mulligan.project.restoring import FOREIGN, Restorer, Result
 from mulligan.project.worker import ProjectWorker
-from mulligan.restore.plan import Change, Outcome, Plan, Step, ancestors, make_plan, same
+from mulligan.restore.plan import Change, Plan, Step, ancestors, make_plan, same
 
 #: Files that editors leave beside the ones that they write.
 _LEFTOVER = re.compile(rb"(?:.*\.sw[a-px]|4913|.*~|\.#.*|#.*#|.*\.tmp\.[0-9]+\.[0-9a-f]+)\Z", re.DOTALL)
@@ -55,7 +55,6 @@ class _Search:
         self._held: dict[bytes, int] = {}
         self._vanished: dict[bytes, list[Row]] = {}
         self._known = Known(lambda digest: self._vanished.get(digest, ()), self._in_git)
-        self._ours = dict(_own_results(worker, since))
 
     def run(self, paths: Sequence[bytes]) -> Found:
         found, changed = Found(), dict[bytes, list[Row]]()
@@ -113,8 +112,7 @@ class _Search:
 
     def _no_loss(self, loss: Loss, rows: list[Row]) -> str:
         """Why something that looks like a loss is left out, or nothing."""
-        ours = self._ours.get(loss.path)
-        if ours is not None and ours[0] <= loss.loss.at and same(ours[1], loss.now.entry):
+        if loss.now.flags & Flag.RESTORED:
             return "changed by mulligan itself, see undo and redo"
         if loss.how is How.PUT_BACK:
             return "replaced by git, which still holds what was there" if self._in_git(loss.version.entry) else ""
@@ -127,18 +125,6 @@ class _Search:
         if self._git.there and loss.version.entry.kind == Kind.FILE and not self._git.tracks(loss.path):
             return "taken away by git, which still holds them" if self._in_git(loss.version.entry) else ""
         return ""
-
-
-def _own_results(worker: ProjectWorker, since: int) -> Iterator[tuple[bytes, tuple[int, Entry]]]:
-    """(path, (when, what it left)) of what operations did since a moment, the last one last."""
-    cursor = worker.store.catalogue().db.execute(
-        "select o.time, p.body from operation o join payload p on p.operation = o.id and p.phase = 'done'"
-        " where o.project = ? and o.phase = 'done' and o.time >= ? order by o.number",
-        (worker.project_id, since),
-    )
-    for time, body in cursor:
-        for done in msgspec.msgpack.decode(body, type=Outcome).done:
-            yield done.path, (time, done.after)
 
 
 def _without_holders(losses: list[Loss]) -> list[Loss]:

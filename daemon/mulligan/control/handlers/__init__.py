@@ -21,6 +21,7 @@ from mulligan.control.handlers import (
     settings,
     store,
     timeline,
+    undo,
     watch,
 )
 
@@ -45,5 +46,6 @@ __all__ = [
     "settings",
     "store",
     "timeline",
+    "undo",
     "watch",
 ]

@@ -6,9 +6,10 @@ import os
 from typing import Any
 
 from mulligan.control.handlers.project import wait_until_watching
-from mulligan.control.handlers.restore import copied, outcome_fields, plan_object, refuse
+from mulligan.control.handlers.restore import copied
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import checkpoint_object, conversation_object, resume_object, show_path
+from mulligan.control.operations import outcome_fields, plan_object, refuse
 from mulligan.control.services import Call
 from mulligan.errors import UsageError
 from mulligan.project.checkpoints import Request

@@ -1,4 +1,4 @@
-"""checkpoint.restore, operation.undo, operation.redo."""
+"""checkpoint.restore."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from mulligan.clock import to_rfc3339
 from mulligan.control.methods import Params, method
-from mulligan.control.objects import checkpoint_object, conversation_object, path_fields, resume_object, show_path
+from mulligan.control.objects import checkpoint_object, conversation_object, resume_object, show_path
+from mulligan.control.operations import group_object, outcome_fields, plan_object, refuse, side_effect_object
 from mulligan.control.scope import relative_paths
 from mulligan.control.services import Call
 from mulligan.errors import NotFoundError, RefusedError, UsageError
-from mulligan.project.authors import Group, group
+from mulligan.project.authors import group
 from mulligan.project.checkpoints import Request
 from mulligan.project.conversation import Conversation, bring, prepare
 from mulligan.project.naming import Position
@@ -20,10 +20,9 @@ from mulligan.project.quiet import sessions_at_work, wait_for_quiet
 from mulligan.project.restoring import Restorer, Result
 from mulligan.project.reverting import Reverter
 from mulligan.project.selection import of_session
-from mulligan.project.side_effects import SideEffect, side_effects_since, stood_at
+from mulligan.project.side_effects import side_effects_since, stood_at
 from mulligan.project.worker import ProjectWorker
-from mulligan.restore.plan import Outcome, Plan, Step
-from mulligan.store.records import OperationFact
+from mulligan.restore.plan import Plan
 
 #: How a warning of the ledger begins.
 NOT_UNDONE = "no restore undoes: "
@@ -51,100 +50,10 @@ class RestoreParams(Params, frozen=True, kw_only=True):
     wait_seconds: Annotated[float, Meta(ge=0, le=86400)] = 10.0
 
 
-class UndoParams(Params, frozen=True, kw_only=True):
-    """As in `restore`."""
-
-    project: str
-    session: str = ""
-    dry_run: bool = False
-    confirmed: bool = False
-    force: bool = False
-
-
-def _shown(steps: list[Step]) -> list[str]:
-    return [show_path(step.path) for step in steps]
-
-
-def plan_object(plan: Plan, outcome: Outcome | None = None) -> dict[str, Any]:
-    """The `plan` object; after the operation `kept` and `skipped` are what really was."""
-    kept = [(step.path, step.reason) for step in plan.kept] if outcome is None else outcome.kept
-    skipped = [(step.path, step.reason) for step in plan.skipped] if outcome is None else outcome.skipped
-    return {
-        "write": _shown(plan.write),
-        "delete": _shown(plan.delete),
-        "chmod": _shown(plan.chmod),
-        "mkdir": _shown(plan.mkdir),
-        "rmdir": _shown(plan.rmdir),
-        "kept": sorted({show_path(path) for path, _ in kept}),
-        "skipped": sorted({show_path(path) for path, _ in skipped}),
-        "reasons": {show_path(path): reason for path, reason in [*kept, *skipped]},
-        "exchange": plan.exchange if outcome is None else outcome.exchange,
-    }
-
-
-def outcome_fields(result: Result) -> dict[str, Any]:
-    """What every operation tells of itself."""
-    outcome = result.outcome
-    plan = plan_object(result.plan, outcome)
-    if outcome is None:
-        return {"plan": plan, "operation_id": None, "warnings": [], "pre_restore_checkpoint_id": None}
-    failed = [*outcome.skipped, *((path, "it is not what was written") for path in outcome.differs)]
-    return {
-        "plan": plan,
-        "operation_id": result.operation,
-        "pre_restore_checkpoint_id": result.before.id if result.before else None,
-        "post_restore_checkpoint_id": result.after.id if result.after else None,
-        "files_processed": len(outcome.done),
-        "verified": outcome.verified,
-        "warnings": [f"{show_path(path)}: {reason}" for path, reason in failed],
-        **({"exit_status": 3} if failed else {}),
-    }
-
-
-def refuse(plan: dict[str, Any], what: str, **more: Any) -> RefusedError:
-    """An operation that asks was not confirmed."""
-    return RefusedError(f"{what} was not confirmed; nothing was changed", hint="look at the plan, then give --yes",
-                        plan=plan, **more)  # fmt: skip
-
-
-def group_object(group: Group) -> dict[str, Any]:
-    """One part of `groups`: the changes of one author that a plan takes away."""
-    lines = [lost.lines for lost in group.lost if lost.lines is not None]
-    return {
-        "by": group.by,
-        "session_id": group.session or None,
-        **{part: _shown(steps) for part, steps in group.parts.items()},
-        "bytes": sum(lost.size for lost in group.lost),
-        "lines": sum(lines) if len(lines) == len(group.lost) else None,
-        "uncertain": [show_path(path) for path in group.uncertain],
-        "files": [
-            {
-                **path_fields(lost.path),
-                "bytes": lost.size,
-                "lines": lost.lines,
-                "timestamp": to_rfc3339(lost.at) if lost.at else None,
-            }
-            for lost in group.lost
-        ],
-    }
-
-
 def copied(call: Call, worker: ProjectWorker, position: Position, session: str, title: str = "") -> Conversation:
     """The conversation of a position, copied in memory for the project's own directory."""
     root, title = show_path(worker.root), title or f"back to {position.label}"
     return prepare(call.services.store, position, session, title, directory=root, moved_from=root)
-
-
-def side_effect_object(effect: SideEffect) -> dict[str, Any]:
-    """One entry of `side_effects`; without a call it was a person's own command."""
-    return {
-        "kind": effect.kind,
-        "command": effect.command,
-        "timestamp": to_rfc3339(effect.moment),
-        "session_id": effect.session,
-        "call_id": effect.call or None,
-        "is_error": effect.is_error,
-    }
 
 
 def _conversation_only(call: Call, worker: ProjectWorker, position: Position, params: RestoreParams) -> dict[str, Any]:
@@ -291,34 +200,3 @@ def _groups(
 
     found = group(store.catalogue(), worker.project_id, position.cut, plan, session, read, alone=alone)
     return [group_object(each) for each in found]
-
-
-def _take_back(call: Call, params: UndoParams, kind: str) -> dict[str, Any]:
-    worker = call.worker(params.project)
-    session = call.names(worker).session(params.session)
-    restorer = Restorer(worker)
-
-    def run() -> Result:
-        operation: OperationFact = restorer.to_undo() if kind == "undo" else restorer.to_redo()
-        if params.dry_run or not params.confirmed:
-            return Result(restorer.plan_inverse(operation, force=params.force))
-        return restorer.take_back(kind, operation, session, force=params.force)
-
-    result = worker.call(run).result()
-    if not params.dry_run and not params.confirmed:
-        raise refuse(plan_object(result.plan), f"the {kind}")
-    if result.operation:
-        call.services.bus.publish(kind, project=show_path(worker.root), operation=result.operation)
-    return {"conflicts": [], **outcome_fields(result)}
-
-
-@method("operation.undo", UndoParams)
-def undo(call: Call, params: UndoParams) -> dict[str, Any]:
-    """Take the last restore or redo back."""
-    return _take_back(call, params, "undo")
-
-
-@method("operation.redo", UndoParams)
-def redo(call: Call, params: UndoParams) -> dict[str, Any]:
-    """Take the last undo back."""
-    return _take_back(call, params, "redo")

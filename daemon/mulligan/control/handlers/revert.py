@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mulligan.control.handlers.restore import outcome_fields, plan_object, refuse
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import path_fields, show_path
+from mulligan.control.operations import outcome_fields, plan_object, refuse
 from mulligan.control.services import Call
 from mulligan.errors import ConflictError, PartialError
 from mulligan.model import Cut
