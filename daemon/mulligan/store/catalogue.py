@@ -15,13 +15,11 @@ from typing import Any
 import msgspec
 
 from mulligan.clock import FOREVER
-from mulligan.model import ABSENT, Checkpoint, Cut, Entry, Kind, Row, Stat
+from mulligan.model import ABSENT, KINDS, Checkpoint, Cut, Entry, Kind, Row, Stat
 from mulligan.store.fold import add_digest, by_directory, entry_digest, split_path
 
 _ENTRY = "kind, mode, size, hash, target, reason"
 _ROW = "r.kind, r.mode, r.size, r.hash, r.target, r.reason, r.since, r.at, r.flags, r.seq, r.call, r.grade"
-#: By their numbers; a call of the enumeration takes ten times as long as this.
-_KINDS = tuple(Kind)
 _STAT = "dev, ino, stat_size, stat_mode, mtime, ctime, seen"
 _PROJECT = (
     "id, path, state, dev, ino, generation, added, baseline_end, reason, last_seq, next_ordinal,"
@@ -228,7 +226,7 @@ class Catalogue:
         cursor = self.db.execute(
             f"select dir, name, {_ENTRY} from path where project = ? and kind >= 4 order by dir, name", (project,)
         )
-        return [(join_path(found[0], found[1]), Entry(_KINDS[found[2]], *found[3:])) for found in cursor]
+        return [(join_path(found[0], found[1]), Entry(KINDS[found[2]], *found[3:])) for found in cursor]
 
     def with_flag(self, project: int, flag: int) -> list[bytes]:
         """The paths whose last row has a flag. Walks the tree."""
@@ -299,7 +297,7 @@ class Catalogue:
             (before.seq, before.moment, after.seq, after.moment, *arguments),
         )
         for old, new, count in cursor:
-            yield _KINDS[old], _KINDS[new], count
+            yield KINDS[old], KINDS[new], count
 
     def ways_back(self, project: Project, cut: Cut, only: Sequence[bytes] = ()) -> Iterator[tuple[Entry, Live]]:
         """(entry in the cut, live entry) of the paths where these differ; else as `differences` to the live tree."""
@@ -446,12 +444,12 @@ def _entry_or(found: Sequence[Any], born_unknown: int) -> Entry:
     """The entry of a row; without one the path was absent, or unknown, as its first row says."""
     if found[0] is None:
         return UNSEEN if born_unknown else ABSENT
-    return Entry(_KINDS[found[0]], *found[1:])
+    return Entry(KINDS[found[0]], *found[1:])
 
 
 def _live(path: bytes, found: Sequence[Any]) -> Live:
-    return Live(path, Entry(_KINDS[found[0]], *found[1:6]), Stat(*found[6:13]), *found[13:])
+    return Live(path, Entry(KINDS[found[0]], *found[1:6]), Stat(*found[6:13]), *found[13:])
 
 
 def _row(path: bytes, found: tuple[Any, ...]) -> Row:
-    return Row(path, Entry(_KINDS[found[0]], *found[1:6]), *found[6:])
+    return Row(path, Entry(KINDS[found[0]], *found[1:6]), *found[6:])

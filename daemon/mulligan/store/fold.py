@@ -14,13 +14,12 @@ from typing import Any
 
 import msgspec
 
-from mulligan.model import Checkpoint, Entry, Flag, Kind, Row
+from mulligan.model import KINDS, Checkpoint, Entry, Flag, Kind, Row
 from mulligan.store import records
 
 _MODULUS = 1 << 256
 ZERO_DIGEST = b"\0" * 32
 _THERE = (Kind.FILE, Kind.DIR, Kind.LINK)
-_KINDS = tuple(Kind)
 _FROM_UNKNOWN = int(Flag.FROM_UNKNOWN)
 #: Names that are looked up at once.
 _NAMES = 100
@@ -218,7 +217,7 @@ class _Paths:
         )
         prefix = directory + b"/" if directory else b""
         for number, kind, mode, size, digest, target, reason, name in cursor:
-            self._found[prefix + name] = (number, Entry(_KINDS[kind], mode, size, digest, target, reason))
+            self._found[prefix + name] = (number, Entry(KINDS[kind], mode, size, digest, target, reason))
 
     def put(self, row: Row, values: tuple[Any, ...]) -> int:
         """Set what stands at a path; returns the path's id."""
