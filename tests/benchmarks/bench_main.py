@@ -95,17 +95,26 @@ def measure_growth(table: Table, peers: list[Peer], tree: SourceTree, edits: int
     rng = random.Random(3)
     say("growth")
     edited = SourceTree(tree.root, rng.sample(tree.files, min(20, len(tree.files))))
+    settle_index(peers)
     before = {peer.name: peer.store_size() for peer in peers}
     for turn in range(edits):
         edited.edit(1, rng)
         for peer in peers:
             if not isinstance(peer, Restic) or turn < 10:
                 peer.checkpoint()
+    settle_index(peers)
     for peer in peers:
         made = min(edits, 10) if isinstance(peer, Restic) else edits
         after = peer.store_size()
         table.add("growth per small edit", peer.name, (after[0] - before[peer.name][0]) / made, "kB")
         table.add("... allocated for an edit", peer.name, (after[1] - before[peer.name][1]) / made, "kB")
+
+
+def settle_index(peers: list[Peer]) -> None:
+    """What the search index takes belongs to the edits that it is about, and to no others."""
+    for peer in peers:
+        if isinstance(peer, Mulligan):
+            peer.index()
 
 
 def measure_restores(table: Table, peers: list[Peer], tree: SourceTree, rounds: int, say: Say) -> None:
