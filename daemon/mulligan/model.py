@@ -66,6 +66,7 @@ class Flag(enum.IntFlag):
     SCANNED = 16  # found by a scan, not by an event
     NAMED = 32  # in scope because an agent's tool named the path, although it is ignored
     RESTORED = 64  # an operation of our own made it so: no call owns it, whichever was open
+    THINNED = 128  # versions before it were dropped that others made: nobody can tell any more whose its lines are
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -91,6 +92,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 ABSENT = Entry(Kind.ABSENT)
 #: Why everything is unknown that is not in the directory that came to stand in a root's place.
 ANOTHER_ROOT = "another root directory"
+#: Why a version is unknown that was erased on request.
+PURGED = "purged"
 
 
 class Stat(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -14,7 +14,7 @@ from pathlib import Path
 from mulligan.model import ABSENT, Checkpoint, Entry, Flag, Git, Kind, Metadata, Row, Stat, Tool
 from mulligan.store import records
 from mulligan.store.encoding import Encoded, block_list, encode
-from mulligan.store.log import Placed
+from mulligan.store.placed import Placed
 from mulligan.store.segments import RecordKind, SegmentKind, SegmentWriter, pack_record
 from mulligan.store.state import StateDatabase
 from mulligan.store.store import Store

@@ -7,7 +7,7 @@ from mulligan.journal.reading import Reading
 from mulligan.journal.reading_child import Item
 from mulligan.journal.reading_pool import ReadingPool
 from mulligan.store.catalogue import Live
-from mulligan.store.log import Placed
+from mulligan.store.placed import Placed
 
 #: Starting a child takes as long as reading some hundred files.
 _FEW = 400

@@ -19,12 +19,14 @@ from mulligan import clock
 from mulligan.descent import open_root, parent_of
 from mulligan.errors import MulliganError
 from mulligan.journal.reading import GRAIN, Reading, read_descriptor, read_entry, same_stat, settled, stat_of, unchanged
-from mulligan.journal.reading_child import Setup
-from mulligan.model import ABSENT, Entry, Flag, Kind, Row, Stat
+from mulligan.journal.reading_child import CHILDREN, Setup
+from mulligan.model import ABSENT, PURGED, Entry, Flag, Kind, Row, Stat
 from mulligan.store import encoding
 from mulligan.store.catalogue import Live
-from mulligan.store.log import Placed, Receipt
+from mulligan.store.log import Receipt
+from mulligan.store.placed import Placed
 from mulligan.store.records import AnyFact, RowsFact, StatsFact
+from mulligan.store.room import NO_ROOM
 from mulligan.store.store import Store
 
 #: An event this much later than the change it tells of stands for the change's own time.
@@ -97,6 +99,8 @@ class Capture:
         self._linked: dict[tuple[int, int], Arrival] = {}
         self._root_fd = -1
         self._held = False
+        #: Why a block was not stored, if one ever was not.
+        self._refused = ""
         self.quiet_since = 0
         self.bulk = False
         self.torn: set[bytes] = set()
@@ -126,7 +130,10 @@ class Capture:
         """What a reading child has to know."""
         store = self._store
         store.clock.look()  # a wall clock that was set back since is noticed
-        return Setup(self.root, store.pool, store.catalogue_path, self._limits.max_file_bytes, store.clock.correction)
+        return Setup(
+            self.root, store.pool, store.catalogue_path, self._limits.max_file_bytes, store.clock.correction,
+            store.room.segment_limit, store.room.left // CHILDREN,
+        )  # fmt: skip
 
     def is_unchanged(self, live: Live) -> bool:
         """Whether lstat proves that a path is what the journal says."""
@@ -235,6 +242,8 @@ class Capture:
         path, live, reading, arrival, flags = found.path, found.live, found.reading, found.arrival, found.flags
         if self._is_pending(path):
             live = self.live(path)  # what was given is older
+        if reading.entry.kind == Kind.FILE and (live is None or live.entry.hash != reading.entry.hash):
+            reading = self._within_bounds(reading)
         entry = reading.entry
         if reading.torn:
             flags |= Flag.TORN
@@ -328,6 +337,26 @@ class Capture:
             at = max(at, live.at + 1)
         return min(since, at), at
 
+    def _within_bounds(self, reading: Reading) -> Reading:
+        """The reading, or that it is unknown if its content is new and may not be stored."""
+        entry = reading.entry
+        if reading.placed is not None or entry.hash in self._pending or self._store.contents.holds(entry.hash):
+            return reading
+        reason = self._refusal(entry.hash)
+        if not reason and self._refused:
+            blocks = reading.blocks or []
+            reason = self._refused if any(not self._is_stored(block) for block in blocks) else ""
+        return Reading(Entry(Kind.UNKNOWN, reason=reason), reading.stat) if reason else reading
+
+    def _refusal(self, digest: bytes) -> str:
+        """Why a content that is new may not be stored; "" if it may."""
+        if self._store.catalogue().is_purged(digest):
+            return PURGED
+        return NO_ROOM if self._store.room.left <= 0 else ""
+
+    def _is_stored(self, digest: bytes) -> bool:
+        return digest in self._pending or self._store.contents.holds(digest)
+
     def _store_content(self, live: Live | None, reading: Reading) -> None:
         entry = reading.entry
         if reading.placed is not None:
@@ -372,7 +401,10 @@ class Capture:
             self._recent_bytes -= len(self._recent.pop(next(iter(self._recent))))
 
     def _store_block(self, digest: bytes, block: bytes) -> None:
-        if digest not in self._pending and not self._store.contents.holds(digest):
+        if not self._is_stored(digest):
+            if reason := self._refusal(digest):
+                self._refused = reason
+                return
             self._queue(encoding.encode(block, digest))
         if self._bytes >= _BYTES_LIMIT:
             self._submit()
@@ -392,6 +424,8 @@ class Capture:
             return found
         try:
             reading = read_descriptor(fd, self._store.clock.look, self._store_block)
+            if self._store.catalogue().is_purged(reading.entry.hash):
+                return Entry(Kind.UNKNOWN, reason=PURGED)
             self._store_content(None, reading)
             self.flush()
         except (OSError, MulliganError) as error:

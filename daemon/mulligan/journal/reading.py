@@ -13,7 +13,7 @@ from mulligan.clock import MILLISECOND
 from mulligan.descent import parent_of
 from mulligan.model import ABSENT, Entry, Kind, Stat
 from mulligan.store import encoding
-from mulligan.store.log import Placed
+from mulligan.store.placed import Placed
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SPECIAL = {stat.S_IFSOCK: "socket", stat.S_IFIFO: "fifo", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}

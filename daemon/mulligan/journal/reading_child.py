@@ -17,11 +17,12 @@ import msgspec
 from mulligan.clock import Clock
 from mulligan.descent import open_directory, open_root
 from mulligan.journal.reading import Reading, read_named, vanished
-from mulligan.model import Entry, Kind, Stat
+from mulligan.model import PURGED, Entry, Kind, Stat
 from mulligan.store import encoding
 from mulligan.store.catalogue import Catalogue, connect
 from mulligan.store.contents import Contents
 from mulligan.store.encoding import Encoded
+from mulligan.store.room import NO_ROOM
 from mulligan.store.segments import SEGMENT_LIMIT, RecordKind, SegmentKind, SegmentWriter, pack_record
 
 _LENGTH = struct.Struct("<I")
@@ -29,14 +30,23 @@ _SYNC_BYTES = 4 << 20
 _NICENESS = 5
 
 
+#: So many of them read for one scan.
+CHILDREN = 2
+
+
 class Setup(msgspec.Struct, array_like=True):
-    """The first frame: where everything is. `correction` is what journal time is ahead of the wall clock."""
+    """The first frame: where everything is. `correction` is what journal time is ahead of the wall clock.
+
+    A segment is left at `segment_limit` bytes, and nothing is stored once the child has used up its `room`.
+    """
 
     root: bytes
     pool: str
     catalogue: str
     max_file_bytes: int
     correction: int
+    segment_limit: int = SEGMENT_LIMIT
+    room: int = 1 << 62
 
 
 class Request(msgspec.Struct, array_like=True):
@@ -91,8 +101,9 @@ def frame(data: bytes) -> bytes:
 class _Pool:
     """The child's own segments."""
 
-    def __init__(self, directory: str, contents: Contents) -> None:
-        self._directory, self._contents = directory, contents
+    def __init__(self, setup: Setup, catalogue: Catalogue, contents: Contents) -> None:
+        self._directory, self._limit, self._room = setup.pool, setup.segment_limit, setup.room
+        self._catalogue, self._contents = catalogue, contents
         self._writer: SegmentWriter | None = None
         self._seen: set[bytes] = set()
         self._unsynced = 0
@@ -104,6 +115,7 @@ class _Pool:
         offset = writer.offset
         writer.append(pack_record(RecordKind.CONTENT, encoded.encoding, encoded.payload, encoded.size, encoded.hash))
         self._unsynced += len(encoded.payload)
+        self._room -= len(encoded.payload)
         if self._unsynced >= _SYNC_BYTES:
             self.sync()
         return Stored(encoded.hash, encoded.size, encoded.encoding, writer.number, offset, len(encoded.payload))
@@ -112,8 +124,14 @@ class _Pool:
         """Whether a content is new, or to be stored again because it is damaged."""
         return digest not in self._seen and not self._contents.holds(digest)
 
+    def refuses(self, digest: bytes) -> str:
+        """Why a content that is new may not be stored; "" if it may."""
+        if self._catalogue.is_purged(digest):
+            return PURGED
+        return NO_ROOM if self._room <= 0 else ""
+
     def _open(self) -> SegmentWriter:
-        if self._writer is not None and self._writer.offset >= SEGMENT_LIMIT:
+        if self._writer is not None and self._writer.offset >= self._limit:
             self.close()
         if self._writer is None:
             self._writer = SegmentWriter.create_next(self._directory, SegmentKind.POOL)
@@ -142,7 +160,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     clock = Clock(correction=setup.correction)
     catalogue = Catalogue(connect(setup.catalogue))
     contents = Contents(setup.pool, lambda: catalogue)
-    pool = _Pool(setup.pool, contents)
+    pool = _Pool(setup, catalogue, contents)
     root_fd = open_root(setup.root)
     try:
         while (data := read_frame(requests)) is not None:
@@ -174,14 +192,20 @@ def _group(root_fd: int, directory: bytes, names: list[bytes], clock: Clock, lim
 
 def _item(fd: int, name: bytes, clock: Clock, limit: int, pool: _Pool) -> Item:
     stored: list[Stored] = []
+    refused = ""
 
     def keep_block(digest: bytes, block: bytes) -> None:
+        nonlocal refused
         if pool.wants(digest):
-            stored.append(pool.store(encoding.encode(block, digest)))
+            refused = refused or pool.refuses(digest)
+            if not refused:
+                stored.append(pool.store(encoding.encode(block, digest)))
 
     reading: Reading = read_named(fd, name, clock.look, limit, keep_block)
     entry = reading.entry
     if entry.kind == Kind.FILE and pool.wants(entry.hash):
+        if refused := refused or pool.refuses(entry.hash):
+            return Item(Entry(Kind.UNKNOWN, reason=refused), reading.stat, False, stored)
         if reading.blocks is not None:
             stored.append(pool.store(encoding.block_list(entry.hash, entry.size, reading.blocks)))
         elif reading.data is not None:

@@ -16,9 +16,8 @@ from typing import BinaryIO, Generic, TypeVar
 import msgspec
 
 from mulligan.errors import MulliganError
-from mulligan.journal.reading_child import Answer, Item, Request, Setup, frame, read_frame
+from mulligan.journal.reading_child import CHILDREN, Answer, Item, Request, Setup, frame, read_frame
 
-CHILDREN = 2
 #: Requests that a child may have before it answered the first: enough to keep it busy, few enough for its pipe.
 _AHEAD = 3
 _NAMES = 250

@@ -11,7 +11,7 @@ import msgspec
 from mulligan.clock import FOREVER
 from mulligan.model import ANOTHER_ROOT, Checkpoint, Cut, Git, Kind, Metadata, Tool
 from mulligan.store.catalogue import Catalogue, Project
-from mulligan.store.fold import add_digest, entry_digest
+from mulligan.store.digest import add_digest, entry_digest
 
 _LETTERS = "abcdefghijkmnpqrstuvwxyz"
 _ALPHABET = _LETTERS + "23456789"

@@ -20,7 +20,7 @@ from mulligan.restore.stage import Job, Staged
 from mulligan.restore.stage_child import stage_in_children
 from mulligan.restore.tree import Nearby, Tree, look
 from mulligan.store.atomic import make_private_directory
-from mulligan.store.fold import ZERO_DIGEST, add_digest, entry_digest
+from mulligan.store.digest import ZERO_DIGEST, add_digest, entry_digest
 from mulligan.store.store import Store
 
 _OPEN = 0o700

@@ -117,7 +117,8 @@ class ProjectWorker:
 
     def _run(self) -> None:
         try:
-            self._begin()
+            with self.store.building():
+                self._begin()
             due: int | None = None
             while not self._stopping:
                 due = self._step(due)
@@ -140,12 +141,13 @@ class ProjectWorker:
 
     def _step(self, due: int | None) -> int | None:
         job = self._next_job(due)
-        self.capture_errors(self._check_root)
-        if job is not None:
-            self._in_tree(job)
-        if self.health.state != "watching":
-            return None
-        return self.capture_errors(self._look)
+        with self.store.building():
+            self.capture_errors(self._check_root)
+            if job is not None:
+                self._in_tree(job)
+            if self.health.state != "watching":
+                return None
+            return self.capture_errors(self._look)
 
     def _next_job(self, due: int | None) -> Callable[[], None] | None:
         if self.health.state in ("missing", "paused", "failed"):

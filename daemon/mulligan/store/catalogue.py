@@ -16,15 +16,18 @@ import msgspec
 
 from mulligan.clock import FOREVER
 from mulligan.model import ABSENT, KINDS, Checkpoint, Cut, Entry, Kind, Row, Stat
-from mulligan.store.fold import add_digest, by_directory, entry_digest, split_path
+from mulligan.store.digest import add_digest, entry_digest
+from mulligan.store.fold import by_directory, split_path
 
 _ENTRY = "kind, mode, size, hash, target, reason"
 _ROW = "r.kind, r.mode, r.size, r.hash, r.target, r.reason, r.since, r.at, r.flags, r.seq, r.call, r.grade"
 _STAT = "dev, ino, stat_size, stat_mode, mtime, ctime, seen"
 _PROJECT = (
     "id, path, state, dev, ino, generation, added, baseline_end, reason, last_seq, next_ordinal,"
-    " files, dirs, links, bytes, digest, last_capture"
+    " files, dirs, links, bytes, digest, last_capture, thinned"
 )
+#: The catalogue's file in the directory of a store.
+NAME = "catalogue.db"
 #: So many paths are compared one by one, whatever happened between two cuts.
 _FEW = 1000
 UNSEEN = Entry(Kind.UNKNOWN, reason="not seen yet")
@@ -51,6 +54,7 @@ class Project:
     size: int
     digest: bytes
     last_capture: int
+    thinned: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,10 @@ class Catalogue:
         """Every content, in the order of ids."""
         for found in self.db.execute("select * from content order by id"):
             yield Place(*found)
+
+    def is_purged(self, digest: bytes) -> bool:
+        """Whether a content was erased on request and is never to be stored again."""
+        return self.db.execute("select 1 from purged where hash = ?", (digest,)).fetchone() is not None
 
     # projects
 

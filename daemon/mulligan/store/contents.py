@@ -7,24 +7,31 @@ import os
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
+from typing import TypeVar
 
 from mulligan.errors import IntegrityError
 from mulligan.store import encoding
-from mulligan.store.catalogue import Catalogue, Place
+from mulligan.store.catalogue import NAME, Catalogue, Place, connect
 from mulligan.store.encoding import Base, Encoding
 from mulligan.store.segments import RECORD_HEADER_SIZE, segment_path, unpack_header
 
+T = TypeVar("T")
 _OPEN_SEGMENTS = 16
 
 
 class Contents:
-    """The contents of one store, for any thread. `catalogue` gives the calling thread's read connection."""
+    """The contents of one store, for any thread. `catalogue` gives the calling thread's read connection.
+
+    A content may be collected into another segment while it is read: then it is looked for again. `gone` holds hashes
+    that are about to leave the store.
+    """
 
     def __init__(self, directory: str, catalogue: Callable[[], Catalogue]) -> None:
         self.directory, self._catalogue = directory, catalogue
         self._files: OrderedDict[int, int] = OrderedDict()
         self._lock = threading.Lock()
+        self.gone: Container[bytes] = ()
 
     def close(self) -> None:
         """Close the segments."""
@@ -53,7 +60,7 @@ class Contents:
             yield self._read(place)
             return
         whole = hashlib.sha256()
-        for block in encoding.block_hashes(self._payload(place)):
+        for block in encoding.block_hashes(self._following(place, self.payload)):
             data = self._read(self.place(block))
             whole.update(data)
             yield data
@@ -65,7 +72,7 @@ class Contents:
         place = self.place(digest)
         if place.encoding != Encoding.BLOCKS:
             return self._read(place)[start:end]
-        hashes = list(encoding.block_hashes(self._payload(place)))
+        hashes = list(encoding.block_hashes(self._following(place, self.payload)))
         size = self.place(hashes[0]).size  # all but the last one are as large
         first, last = start // size, -(-end // size)
         data = b"".join(self._read(self.place(block)) for block in hashes[first:last])
@@ -89,7 +96,25 @@ class Contents:
 
     def _decode(self, place: Place) -> bytes:
         """The bytes of a content, unchecked: a chain is right if its end is."""
-        payload = self._payload(place)
+        return self._following(place, self._decode_at)
+
+    def _following(self, place: Place, read: Callable[[Place], T]) -> T:
+        """Read at a place, or where the content lies now if it was moved since the place was looked up."""
+        try:
+            return read(place)
+        except IntegrityError:
+            # by a connection of its own: the thread's may be reading an older state
+            catalogue = Catalogue(connect(os.path.join(os.path.dirname(self.directory), NAME)))
+            try:
+                now = catalogue.place_by_id(place.id)
+            finally:
+                catalogue.close()
+            if now is None or now == place:
+                raise
+        return read(now)
+
+    def _decode_at(self, place: Place) -> bytes:
+        payload = self.payload(place)
         if place.encoding != Encoding.DELTA:
             return encoding.decompress(place.encoding, payload, place.size)
         base = self._catalogue().place_by_id(place.base)
@@ -97,7 +122,8 @@ class Contents:
             raise self._damaged(place, "its base is missing")
         return encoding.apply_delta(payload, self._decode(base), place.size)
 
-    def _payload(self, place: Place) -> bytes:
+    def payload(self, place: Place) -> bytes:
+        """What lies at a place, as it lies there. Raises IntegrityError if it is not a whole record of the content."""
         try:
             with self._lock:
                 fd = self._open(place)
@@ -128,6 +154,12 @@ class Contents:
         self._files.move_to_end(place.segment)
         return fd
 
+    def let_go(self, segment: int) -> None:
+        """A segment is unlinked: hold its file no longer."""
+        with self._lock:
+            if (fd := self._files.pop(segment, None)) is not None:
+                os.close(fd)
+
     def check(self, place: Place) -> str:
         """What is wrong with one stored content, in words; "" if nothing is."""
         try:
@@ -143,10 +175,10 @@ class Contents:
     def holds(self, digest: bytes) -> bool:
         """Whether a content is stored and its record, with those that it builds on, is whole: else store it again."""
         catalogue = self._catalogue()
-        place = catalogue.place(digest)
+        place = None if digest in self.gone else catalogue.place(digest)
         try:
             while place is not None:
-                self._payload(place)
+                self.payload(place)
                 if place.encoding != Encoding.DELTA:
                     return True
                 place = catalogue.place_by_id(place.base)

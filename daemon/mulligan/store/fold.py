@@ -1,58 +1,20 @@
-"""Folding batches into the catalogue: one function per kind of fact, one transaction per batch.
-
-The digest of a project's live tree is kept in O(changes): the sum, modulo 2**256, of one SHA-256 per entry that is
-there. It finds our own mistakes and answers at once whether two trees differ.
-"""
+"""Folding batches into the catalogue: one function per kind of fact, one transaction per batch."""
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from mulligan.model import KINDS, Checkpoint, Entry, Flag, Kind, Row
-from mulligan.store import records
+from mulligan.store import records, removals
+from mulligan.store.digest import THERE, ZERO_DIGEST, add_digest, entry_digest
 
-_MODULUS = 1 << 256
-ZERO_DIGEST = b"\0" * 32
-_THERE = (Kind.FILE, Kind.DIR, Kind.LINK)
 _FROM_UNKNOWN = int(Flag.FROM_UNKNOWN)
 #: Names that are looked up at once.
 _NAMES = 100
-
-
-_PREFIX = b"mulligan-entry-1"
-_BEFORE_PATH = len(_PREFIX).to_bytes(8, "big") + _PREFIX
-
-
-@lru_cache(4096)
-def _between(kind: Kind, mode: int, length: int) -> bytes:
-    """What stands between the path and the last field; few differ in a tree."""
-    fields = (1).to_bytes(8, "big"), kind.to_bytes(1, "big"), (2).to_bytes(8, "big"), mode.to_bytes(2, "big")
-    return b"".join((*fields, length.to_bytes(8, "big")))
-
-
-def entry_digest(path: bytes, entry: Entry) -> int:
-    """The summand of one entry; 0 for what is not there.
-
-    SHA-256 over prefix, path, kind (1 byte), mode (2 bytes) and hash or link target, each behind its length (8 bytes).
-    """
-    kind = entry.kind
-    if kind not in _THERE:
-        return 0
-    last = entry.hash if kind == Kind.FILE else entry.target
-    middle = _between(kind, entry.mode, len(last))
-    data = _BEFORE_PATH + len(path).to_bytes(8, "big") + path + middle + last
-    return int.from_bytes(hashlib.sha256(data).digest(), "big")
-
-
-def add_digest(digest: bytes, difference: int) -> bytes:
-    """A digest after entries came (positive) and went (negative)."""
-    return ((int.from_bytes(digest, "big") + difference) % _MODULUS).to_bytes(32, "big")
 
 
 def split_path(path: bytes) -> tuple[bytes, bytes]:
@@ -137,11 +99,11 @@ class _Totals:
     """What rows do to a project's counts."""
 
     def __init__(self) -> None:
-        self.kinds = dict.fromkeys(_THERE, 0)
+        self.kinds = dict.fromkeys(THERE, 0)
         self.bytes = self.digest = 0
 
     def count(self, path: bytes, entry: Entry, sign: int) -> None:
-        if entry.kind in _THERE:
+        if entry.kind in THERE:
             self.kinds[entry.kind] += sign
             self.bytes += sign * entry.size
             self.digest += sign * entry_digest(path, entry)
@@ -408,5 +370,11 @@ _FOLDERS: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
     records.OffsetFact: _offset,
     records.GapFact: _gap,
     records.OperationFact: _operation,
+    records.ThinFact: removals.thin,
+    records.DropFact: removals.drop,
+    records.PlaceFact: removals.place,
+    records.ForgetFact: removals.forget,
+    records.PurgeFact: removals.purge,
+    records.EraseFact: removals.erase,
     records.ClockFact: _clock,
 }

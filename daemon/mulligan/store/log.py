@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -24,9 +25,12 @@ from mulligan.errors import BusyError, MulliganError, ReadOnlyError
 from mulligan.faults import point
 from mulligan.store import encoding, records
 from mulligan.store.atomic import write_all
+from mulligan.store.condemned import Condemned
 from mulligan.store.fold import fold
+from mulligan.store.placed import Placed
 from mulligan.store.records import AnyFact, Batch, ClockFact, ContentFact, RowsFact
 from mulligan.store.segments import (
+    SEGMENT_HEADER_SIZE,
     SEGMENT_LIMIT,
     RecordKind,
     SegmentKind,
@@ -35,7 +39,6 @@ from mulligan.store.segments import (
 )
 
 RESERVE_NAME = "reserve"
-RESERVE_SIZE = 8 << 20
 _GROUP_LIMIT = 200
 #: How long a scan's batches are held back behind another one (nanoseconds).
 _GRACE = 4 * MILLISECOND
@@ -43,6 +46,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 #: An fsync that failed is tried again in this many segments altogether.
 _ATTEMPTS = 3
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -53,16 +57,14 @@ class StoreFullError(MulliganError):
     exit_status = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A content that a child process has already stored durably in a segment of its own."""
+class StaleContentError(MulliganError):
+    """What a batch builds on was collected meanwhile; nothing of it was stored. Whoever made it is to look again."""
 
-    hash: bytes
-    size: int
-    encoding: int
-    segment: int
-    offset: int
-    stored: int
+    code = "busy"
+    exit_status = 8
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} left the store meanwhile", hint="try again in a moment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,20 @@ class _Submission:
     bulk: bool = False
     future: Future[Receipt] = field(default_factory=Future)
     first_seq: int = 0
+
+
+@dataclass(slots=True)
+class _Action(Generic[T]):
+    """Something that is done in the thread, with no batch under way."""
+
+    do: Callable[[], T]
+    future: Future[T] = field(default_factory=Future)
+
+    def run(self) -> None:
+        try:
+            self.future.set_result(self.do())
+        except Exception as error:  # noqa: BLE001 - whoever asked gets it
+            self.future.set_exception(error)
 
 
 class Log:
@@ -102,12 +118,16 @@ class Log:
         self.correction = clock.correction
         self._waiting: deque[_Submission] = deque()
         self._bulk: deque[_Submission] = deque()
+        self._actions: deque[_Action[Any]] = deque()
         self._ready = threading.Condition()
         self._closing = False
         self._left = False
         self._last_other = 0
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self.damage = ""
+        #: A segment that has reached this size is left for a new one (bytes).
+        self.segment_limit = SEGMENT_LIMIT
+        self.condemned = Condemned(directory)
         self.committed: Callable[[], None] = lambda: None
 
     def start(self) -> None:
@@ -133,6 +153,11 @@ class Log:
         """Whether somebody else than a scan used the log in the last second."""
         return self._clock.now() - self._last_other < NANOSECONDS
 
+    @property
+    def content_id(self) -> int:
+        """The last id that a content was given."""
+        return self._content_id
+
     def submit(
         self, facts: Sequence[AnyFact], contents: Sequence[encoding.Encoded | Placed] = (), *, bulk: bool = False
     ) -> Future[Receipt]:
@@ -157,6 +182,27 @@ class Log:
                 self._ready.notify()
         return submission.future
 
+    def between(self, action: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """Have something done in the log's thread between two batches, with the connection that writes the catalogue.
+
+        Everything that was submitted before may still wait. The future raises what the action raises, and BusyError.
+        """
+        waiting: _Action[T] = _Action(lambda: action(self._db))
+        waiting.future.set_running_or_notify_cancel()
+        with self._ready:
+            if self._closing:
+                waiting.future.set_exception(BusyError("the store is being closed", hint="try again in a moment"))
+            else:
+                self._actions.append(waiting)
+                self._ready.notify()
+        return waiting.future
+
+    def leave_segment(self) -> int:
+        """Go on in a new segment; its number. For `between`. Raises OSError."""
+        if self._writer.offset > SEGMENT_HEADER_SIZE:
+            self._roll()
+        return self._writer.number
+
     def append(self, facts: Sequence[AnyFact], contents: Sequence[encoding.Encoded | Placed] = ()) -> Receipt:
         """Submit and wait until it is durable."""
         return self.submit(facts, contents).result()
@@ -168,10 +214,15 @@ class Log:
                 self._last_other = self._clock.now()
 
     def _next_group(self) -> list[_Submission]:
-        """Everything that waits, but of the bulk lane one only; empty at the end."""
+        """Everything that waits, but of the bulk lane one only; empty at the end. Actions are done on the way."""
         with self._ready:
             while not (self._waiting or self._bulk or self._closing):
-                self._ready.wait()
+                if self._actions:
+                    self._act()
+                else:
+                    self._ready.wait()
+            if self._actions:
+                self._act()
             # Whoever used the log often comes again at once: a checkpoint follows the capture that it asked for.
             if not self._waiting and (left := self._last_other + _GRACE - self._clock.now()) > 0:
                 self._ready.wait_for(lambda: self._waiting or self._closing, left / NANOSECONDS)
@@ -180,9 +231,21 @@ class Log:
                 group.append(self._bulk.popleft())
             return group
 
+    def _act(self) -> None:
+        """Do what waits for the thread; called and left with the lock."""
+        while self._actions:
+            action = self._actions.popleft()
+            self._ready.release()
+            try:
+                action.run()
+            finally:
+                self._ready.acquire()
+
     def _commit(self, group: list[_Submission]) -> None:
         if self.damage:
             self._fail(group, ReadOnlyError(self.damage, hint="mulligan verify"))
+            return
+        if self.condemned and not (group := self._still_good(group)):
             return
         before = (self._batch, self._seq, self._content_id, self.correction)
         try:
@@ -199,6 +262,16 @@ class Log:
         for submission in group:
             submission.future.set_result(Receipt(batch.number, submission.first_seq))
         self.committed()
+
+    def _still_good(self, group: list[_Submission]) -> list[_Submission]:
+        """Those that name nothing which left the store since they were made; the others are told to look again."""
+        good = []
+        for submission in group:
+            if gone := self.condemned.names(submission.facts, submission.contents):
+                submission.future.set_exception(StaleContentError(gone))
+            else:
+                good.append(submission)
+        return good
 
     def _refuse(self, group: list[_Submission], error: Exception) -> None:
         """Nothing of a group was stored: one bad submission must not take the others with it."""
@@ -259,7 +332,7 @@ class Log:
         """Make one group durable. Raises, with the counters and the file as before."""
         for last in (attempt == _ATTEMPTS - 1 for attempt in range(_ATTEMPTS)):
             try:
-                if self._left or self._writer.offset >= SEGMENT_LIMIT:
+                if self._left or self._writer.offset >= self.segment_limit:
                     self._roll()
                 data, batch, seq, content_id = self._encode(group)
                 self._writer.append(data)
@@ -357,15 +430,19 @@ def release_reserve(directory: str) -> bool:
     return True
 
 
-def make_reserve(directory: str) -> None:
-    """Lay by 8 MiB, if there is room for eight times that."""
+def make_reserve(directory: str, size: int) -> None:
+    """Lay some bytes by, if there is room for eight times as many."""
     path = os.path.join(directory, RESERVE_NAME)
     space = os.statvfs(directory)
-    if os.path.exists(path) or space.f_bavail * space.f_frsize < 8 * RESERVE_SIZE:
+    if os.path.exists(path):
+        if os.path.getsize(path) > size:
+            os.truncate(path, size)
+        return
+    if space.f_bavail * space.f_frsize < 8 * size:
         return
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        for _ in range(RESERVE_SIZE >> 20):
-            write_all(fd, bytes(1 << 20))
+        for start in range(0, size, 1 << 20):
+            write_all(fd, bytes(min(1 << 20, size - start)))
     finally:
         os.close(fd)

@@ -189,6 +189,65 @@ class OperationFact(Fact, frozen=True, array_like=True, tag="operation"):
     undoes: str = ""
 
 
+class ThinFact(Fact, frozen=True, array_like=True, tag="thin"):
+    """Rows leave the journal: no position that is kept selects them. Heads of paths never do.
+
+    `changed` are (seq, call, grade, flags) of rows that now stand for those before them as well, `lost` are (call, seq of
+    a row of the path) of what calls did and nobody can tell apart any more. `before`: prompts' positions before this
+    moment were not kept; 0 if they were.
+    """
+
+    project: int
+    rows: list[int]
+    changed: list[tuple[int, str, str, int]] = []
+    lost: list[tuple[str, int]] = []
+    before: int = 0
+
+
+class DropFact(Fact, frozen=True, array_like=True, tag="drop"):
+    """Contents (id, segment, offset) are in the store no longer, unless they lie elsewhere now: nothing names them."""
+
+    contents: list[tuple[int, int, int]]
+
+
+class Moved(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a content lies now, as in `ContentFact`; it holds if it lay at (`was_segment`, `was_offset`) until then."""
+
+    id: int
+    was_segment: int
+    was_offset: int
+    encoding: int
+    segment: int
+    offset: int
+    stored: int
+    base: int = 0
+    depth: int = 0
+
+
+class PlaceFact(Fact, frozen=True, array_like=True, tag="place"):
+    """Contents were copied to another segment."""
+
+    moved: list[Moved]
+
+
+class ForgetFact(Fact, frozen=True, array_like=True, tag="forget"):
+    """Operations that cannot be undone any more are forgotten, with their plans and outcomes."""
+
+    operations: list[str]
+
+
+class PurgeFact(Fact, frozen=True, array_like=True, tag="purge"):
+    """Contents are erased on request: rows that name one of these hashes are unknown, and none is ever stored again."""
+
+    hashes: list[bytes]
+
+
+class EraseFact(Fact, frozen=True, array_like=True, tag="erase"):
+    """All that is known of a project is erased but for its place and its state."""
+
+    project: int
+
+
 class ClockFact(Fact, frozen=True, array_like=True, tag="clock"):
     """How far journal time is ahead of the wall clock, and the last time given."""
 
@@ -214,6 +273,12 @@ AnyFact = (
     | OffsetFact
     | GapFact
     | OperationFact
+    | ThinFact
+    | DropFact
+    | PlaceFact
+    | ForgetFact
+    | PurgeFact
+    | EraseFact
     | ClockFact
 )
 

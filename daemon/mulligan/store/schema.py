@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Raised with every change of a table: a catalogue of a smaller version is folded anew at the next start.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 SCHEMA = """
 create table meta (key text primary key, value) without rowid;
@@ -16,7 +16,8 @@ create table project (
     generation int not null, added int not null, baseline_end int not null, reason text not null,
     last_seq int not null default 0, next_ordinal int not null default 1,
     files int not null default 0, dirs int not null default 0, links int not null default 0,
-    bytes int not null default 0, digest blob not null, last_capture int not null default 0
+    bytes int not null default 0, digest blob not null, last_capture int not null default 0,
+    thinned int not null default 0
 );
 create index project_path on project (path);
 create table path (
@@ -83,6 +84,8 @@ create table operation (
 ) without rowid;
 create table payload (operation text not null, phase text not null, body blob not null);
 create unique index payload_operation on payload (operation, phase);
+create table thinned (call text not null, path int not null, primary key (call, path)) without rowid;
+create table purged (hash blob primary key) without rowid;
 create index operation_project on operation (project, number);
 """
 

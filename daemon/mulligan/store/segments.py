@@ -6,6 +6,7 @@ group begins, so only the last group of the log can be torn; anything broken bef
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import struct
@@ -119,6 +120,7 @@ class SegmentWriter:
         path = segment_path(directory, number)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
+            fcntl.flock(fd, fcntl.LOCK_SH)  # as long as it is written, nobody takes it for rubbish
             write_all(fd, _SEGMENT_HEADER.pack(_SEGMENT_MAGIC, FORMAT_VERSION, kind))
             os.fsync(fd)
             sync_directory(directory)
@@ -229,3 +231,15 @@ def valid_records_behind(fd: int, offset: int) -> Iterator[Found]:
         else:
             yield found
             position = found.end
+
+
+def records_in(directory: str, number: int) -> Iterator[tuple[int, RecordHeader]]:
+    """(offset, header) of the records of a segment, their payloads unread, up to the first that is none."""
+    fd = os.open(segment_path(directory, number), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        offset = SEGMENT_HEADER_SIZE
+        while (header := unpack_header(os.pread(fd, RECORD_HEADER_SIZE, offset))) is not None:
+            yield offset, header
+            offset += RECORD_HEADER_SIZE + header.stored
+    finally:
+        os.close(fd)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from mulligan.clock import Clock
 from mulligan.errors import ReadOnlyError
 from mulligan.store.atomic import make_private_directory
-from mulligan.store.catalogue import Catalogue, connect
+from mulligan.store.catalogue import NAME, Catalogue, connect
 from mulligan.store.contents import Contents
 from mulligan.store.lock import DirectoryLock
 from mulligan.store.log import Log, make_reserve
 from mulligan.store.records import ClockFact
 from mulligan.store.replay import judge_older, open_catalogue, replay
+from mulligan.store.room import Room
 from mulligan.store.segments import SegmentKind, SegmentWriter
 
 
@@ -40,10 +43,11 @@ class Store:
         self.staging = os.path.join(self.directory, "staging")
         for path in (self.pool, self.staging):
             make_private_directory(path)
-        self.catalogue_path = os.path.join(self.directory, "catalogue.db")
+        self.catalogue_path = os.path.join(self.directory, NAME)
         connection = open_catalogue(self.catalogue_path)
         self.replayed = replay(self.pool, connection, os.path.join(self.directory, "quarantine"))
         self._local = threading.local()
+        self._building: dict[object, int] = {}
         self._readers: list[Catalogue] = []
         self._readers_lock = threading.Lock()
         counters = self.catalogue()
@@ -51,6 +55,7 @@ class Store:
         self.clock = Clock(
             correction=counters.meta("correction"), latest=max(counters.meta("latest"), counters.meta("time"))
         )
+        self.room = Room(self.disk_bytes, self.clock.now)
         self.contents = Contents(self.pool, self.catalogue)
         writer = self._writer()
         self.log = Log(
@@ -62,10 +67,11 @@ class Store:
             seq=counters.meta("seq"),
             content_id=counters.meta("content_id"),
         )
+        self.contents.gone = self.log.condemned
         self.log.damage = self.replayed.damage
         self.log.start()
         if not self.damage:
-            make_reserve(self.pool)
+            make_reserve(self.pool, self.room.reserve)
             if not counters.meta("first_start"):
                 self.log.append([ClockFact(self.clock.correction, self.clock.now())])
         self.first_start = counters.meta("first_start")
@@ -96,6 +102,28 @@ class Store:
             with self._readers_lock:
                 self._readers.append(found)
         return found
+
+    def set_budget(self, budget: int) -> None:
+        """What the store may take on disk (bytes): it decides how large segments and the reserve are."""
+        self.room.budget = budget
+        self.log.segment_limit = self.room.segment_limit
+        if not self.damage:
+            make_reserve(self.pool, self.room.reserve)
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """While something is made whose contents are stored before what names them: none of these is collected."""
+        token = object()
+        self._building[token] = self.log.content_id
+        try:
+            yield
+        finally:
+            del self._building[token]
+
+    def settled(self) -> int:
+        """The last content, by its id, that no work under way can have stored."""
+        last = self.log.content_id
+        return min([last, *list(self._building.values())])
 
     def log_clock(self) -> None:
         """Record the clock's correction if it has grown."""

@@ -22,14 +22,21 @@ from mulligan.store.records import (
     ClockFact,
     CurrentFact,
     DeleteFact,
+    DropFact,
+    EraseFact,
+    ForgetFact,
     GapFact,
     KeysFact,
     MarkFact,
+    Moved,
     OffsetFact,
     OperationFact,
+    PlaceFact,
     PromptFact,
+    PurgeFact,
     SessionFact,
     StatsFact,
+    ThinFact,
     UsageFact,
 )
 from mulligan.store.schema import SCHEMA, SCHEMA_VERSION
@@ -80,6 +87,10 @@ def everything() -> list[list[records.AnyFact]]:
         [ClockFact(77, 1 << 61), StatsFact(1, [(b"d", Stat(1, 2, 3, 4, 5, 6, 7)), (b"not there", Stat())])],
         [CheckpointFact(checkpoint(id="gone", event_key="prompt:1", ordinal=9)), DeleteFact(1, ["gone", "nothing"])],
         [project_fact()],
+        [ThinFact(1, [], [(2, "", "", 128)], [("t1", 1)]), ThinFact(1, [1], before=11), ThinFact(2, [2], [(3, "x", "", 1)])],
+        [DropFact([(7, 1, 1)]), PlaceFact([Moved(7, 1, 1, 0, 9, 16, 20)]), PurgeFact([file_entry(b"x").hash, b"h" * 32])],
+        [OperationFact("op3", 1, "undo", "begin", 6, "plain", "", b"plan", "op1"), ForgetFact(["op3", "nothing"])],
+        [project_fact(3, b"/erased"), rows_fact(row(b"e", file_entry(b"e"), 13), project=3), EraseFact(3)],
     ]  # fmt: skip
 
 
@@ -159,7 +170,7 @@ def test_what_a_lost_catalogue_left_beside_it_does_not_get_into_the_new_one(tmp_
 
 def test_the_version_is_that_of_these_tables() -> None:
     """Whoever changes the tables raises SCHEMA_VERSION and puts the new digest here."""
-    assert (SCHEMA_VERSION, hashlib.sha256(SCHEMA.encode()).hexdigest()[:16]) == (3, "a62633fa4d394a2a")
+    assert (SCHEMA_VERSION, hashlib.sha256(SCHEMA.encode()).hexdigest()[:16]) == (4, "802c5aaf2e7227a9")
 
 
 def make_older(directory: Path) -> None:
@@ -398,7 +409,7 @@ def test_a_full_disk_at_the_start_costs_the_reserve(tmp_path: Path, monkeypatch:
         real(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(replay, "fold", fold)
-    monkeypatch.setattr("mulligan.store.store.make_reserve", lambda _directory: None)
+    monkeypatch.setattr("mulligan.store.store.make_reserve", lambda _directory, _size: None)
     with opened(tmp_path) as store:
         assert (store.damage, read(store, b"f")) == ("", b"one\n")
         with pytest.raises(FileNotFoundError):

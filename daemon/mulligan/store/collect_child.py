@@ -1,0 +1,172 @@
+"""The child process of a collection: `python -m mulligan.store.collect_child`, niced, one task and its answer.
+
+It reads the catalogue and the segments. The only thing it writes are copies, in a segment of its own, of which nothing
+knows until the daemon has committed where they are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import msgspec
+
+from mulligan import child
+from mulligan.journal.thinning import Thinned
+from mulligan.store import rewriting
+from mulligan.store.catalogue import NAME, Catalogue, connect
+from mulligan.store.contents import Contents
+from mulligan.store.records import Moved
+from mulligan.store.references import references
+from mulligan.store.rewriting import Copies
+from mulligan.store.thinner import Scope, forgettable, plan
+
+_NICENESS = 10
+
+
+class Thin(msgspec.Struct, frozen=True, tag=True):
+    """Which rows leave the journals of some projects, and which operations of before a moment are forgotten."""
+
+    directory: str
+    scopes: list[Scope]
+    before: int
+
+
+class Sweep(msgspec.Struct, frozen=True, tag=True):
+    """Which contents nothing needs, of those up to an id; deltas are encoded anew within `limit` bytes."""
+
+    directory: str
+    settled: int
+    limit: int
+
+
+class Rewrite(msgspec.Struct, frozen=True, tag=True):
+    """Copy what is needed out of segments; see `rewriting.victims`."""
+
+    directory: str
+    current: int
+    ratio: float
+    snapshot: int
+    limit: int
+    holding: list[bytes] = []
+    avoid: list[int] = []
+
+
+class Estimate(msgspec.Struct, frozen=True, tag=True):
+    """What would leave the store if rows were thinned so."""
+
+    directory: str
+    scopes: list[Scope]
+
+
+class Task(msgspec.Struct, frozen=True):
+    """One of them."""
+
+    do: Thin | Sweep | Rewrite | Estimate
+
+
+class Dead(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A content that nothing needs, where it lies, and what it builds on."""
+
+    id: int
+    segment: int
+    offset: int
+    hash: bytes
+    base: int
+    encoding: int
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """What was found: of `Thin` `thinned` by project, of `Sweep` `dead`, of both others `moved`.
+
+    `row`, `content` and `payload` are the last numbers that were looked at. `done` are the segments of which everything
+    needed was copied, `damaged` says what could not be.
+    """
+
+    thinned: list[tuple[int, Thinned]] = []
+    operations: list[str] = []
+    row: int = 0
+    content: int = 0
+    payload: int = 0
+    dead: list[Dead] = []
+    moved: list[Moved] = []
+    done: list[int] = []
+    damaged: list[str] = []
+    bytes: int = 0
+    rows: int = 0
+
+
+def _thin(task: Thin, catalogue: Catalogue) -> Answer:
+    found = [(scope.project, plan(catalogue, scope)) for scope in task.scopes]
+    return Answer(
+        thinned=[(project, thinned) for project, thinned in found if thinned.rows],
+        operations=forgettable(catalogue, task.before) if task.before else [],
+    )
+
+
+def _sweep(task: Sweep, catalogue: Catalogue, contents: Contents) -> Answer:
+    catalogue.db.execute("begin")  # one state, whatever is committed meanwhile
+    (payload,) = catalogue.db.execute("select coalesce(max(rowid), 0) from payload").fetchone()
+    row, content = catalogue.meta("seq"), catalogue.meta("content_id")
+    found = references(catalogue, contents)
+    copies = Copies(contents.directory)
+    freed = rewriting.rebase(contents, found, copies, task.limit)
+    copies.finish()
+    catalogue.db.execute("commit")
+    going = [found.places[one] for one in sorted({*found.dead, *freed}) if one <= task.settled]
+    return Answer(
+        row=row, content=content, payload=payload, moved=copies.moved,
+        dead=[Dead(p.id, p.segment, p.offset, p.hash, p.base, p.encoding) for p in going],
+    )  # fmt: skip
+
+
+def _rewrite(task: Rewrite, catalogue: Catalogue, contents: Contents) -> Answer:
+    chosen = rewriting.victims(
+        contents.directory, catalogue, current=task.current, ratio=task.ratio, snapshot=task.snapshot,
+        holding=task.holding,
+    )  # fmt: skip
+    copies = Copies(contents.directory)
+    avoided = set(task.avoid)
+    going = [victim for victim in chosen if victim.number not in avoided]
+    done, damaged = rewriting.copy(contents.directory, going, copies, task.limit)
+    copies.finish()
+    return Answer(moved=copies.moved, done=done, damaged=damaged)
+
+
+def _estimate(task: Estimate, catalogue: Catalogue, contents: Contents) -> Answer:
+    gone: set[int] = set()
+    for scope in task.scopes:
+        gone.update(plan(catalogue, scope).rows)
+    before, after = references(catalogue, contents), references(catalogue, contents, frozenset(gone))
+    freed = {*after.dead, *after.bases} - {*before.dead, *before.bases}
+    return Answer(bytes=sum(after.places[one].stored for one in freed), rows=len(gone))
+
+
+def answer(task: Task) -> Answer:
+    """Do a task."""
+    do = task.do
+    catalogue = Catalogue(connect(os.path.join(do.directory, NAME)))
+    contents = Contents(os.path.join(do.directory, "content_pool"), lambda: catalogue)
+    try:
+        if isinstance(do, Thin):
+            return _thin(do, catalogue)
+        if isinstance(do, Sweep):
+            return _sweep(do, catalogue, contents)
+        if isinstance(do, Rewrite):
+            return _rewrite(do, catalogue, contents)
+        return _estimate(do, catalogue, contents)
+    finally:
+        contents.close()
+        catalogue.close()
+
+
+def main() -> int:
+    """Do the task on the standard input."""
+    os.umask(0o077)
+    task = child.question(Task, _NICENESS)
+    child.answer(answer(task))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

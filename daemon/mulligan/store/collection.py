@@ -1,0 +1,220 @@
+"""Collecting: rows that no kept position needs leave the journal, then contents that nothing names leave the store.
+
+The order is what makes it safe to be killed anywhere: rows leave by a batch; a snapshot of the catalogue is durable;
+contents leave by a batch, and from then on nothing may build on them; what is needed of a segment is copied, made durable
+and read back; a batch says where it is; the catalogue is made durable; only then is the segment unlinked. What a killed
+collection leaves behind is dead weight that the next one takes away.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from mulligan import child
+from mulligan.errors import BusyError, MulliganError
+from mulligan.faults import point
+from mulligan.journal.thinning import Thinned
+from mulligan.store.atomic import sync_directory
+from mulligan.store.collect_child import Answer, Estimate, Rewrite, Sweep, Task, Thin
+from mulligan.store.encoding import Encoding, block_hashes
+from mulligan.store.records import AnyFact, DropFact, ForgetFact, PlaceFact, ThinFact
+from mulligan.store.references import payload_hashes
+from mulligan.store.segments import RECORD_HEADER_SIZE, segment_path
+from mulligan.store.store import Store
+from mulligan.store.thinner import Scope
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+_CHILD = "mulligan.store.collect_child"
+#: Of this much a segment must be needed to stay as it is; when room is short, of this much.
+RATIO, SHORT_RATIO = 0.5, 0.9
+#: Things in one batch: others wait for it no longer than for a scan's.
+_CHUNK = 1000
+#: A collection ends at the latest after so many rounds of copying; the next one goes on.
+_ROUNDS = 1000
+
+
+@dataclass(slots=True)
+class Collected:
+    """What a collection did; `bytes` is what the segments take less than before. `damaged` says what stays."""
+
+    rows: int = 0
+    contents: int = 0
+    segments: int = 0
+    bytes: int = 0
+    damaged: list[str] = field(default_factory=list)
+
+
+class Collection:
+    """Collections of one store, one at a time; for any thread. `snapshot` makes one and gives its batch."""
+
+    def __init__(self, store: Store, snapshot: Callable[[bool], int]) -> None:
+        self._store, self._snapshot = store, snapshot
+        self._running = threading.Lock()
+
+    def run(
+        self, scopes: Sequence[Scope], *, forget_before: int = 0, short: bool = False, holding: Sequence[bytes] = ()
+    ) -> Collected:
+        """Thin and collect. With `short` room is short: more is copied, and older snapshots go at once.
+
+        Every segment that has a record of a hash in `holding` is rewritten. Raises BusyError beside another collection,
+        ReadOnlyError, StoreFullError, MulliganError if the child died.
+        """
+        if not self._running.acquire(blocking=False):
+            raise BusyError("a collection is at work already", hint="try again when it has ended")
+        try:
+            self._store.require_writable()
+            collected = Collected()
+            self._thin(scopes, forget_before, collected)
+            self._sweep(collected)
+            self._rewrite(collected, short=short, holding=holding)
+            return collected
+        finally:
+            self._running.release()
+
+    def estimate(self, scopes: Sequence[Scope]) -> tuple[int, int]:
+        """(rows, bytes of contents) that would leave if it was thinned so."""
+        found = self._ask(Estimate(self._store.directory, list(scopes)))
+        return found.rows, found.bytes
+
+    def _ask(self, do: Thin | Sweep | Rewrite | Estimate) -> Answer:
+        try:
+            return child.ask(_CHILD, Task(do), Answer)
+        except child.ChildError as error:
+            raise MulliganError(f"the collecting process {error}", hint="see the log; nothing was lost") from error
+
+    # rows
+
+    def _thin(self, scopes: Sequence[Scope], forget_before: int, collected: Collected) -> None:
+        if not scopes and not forget_before:
+            return
+        found = self._ask(Thin(self._store.directory, list(scopes), forget_before))
+        before = {scope.project: 0 if scope.prompts and not scope.prompts_from else scope.young for scope in scopes}
+        for project, thinned in found.thinned:
+            collected.rows += len(thinned.rows)
+            for fact in _thin_facts(project, thinned, before[project]):
+                self._commit([fact])
+                point("collect.thinned")
+        for some in _chunks(found.operations):
+            self._commit([ForgetFact(some)])
+
+    def _commit(self, facts: Sequence[AnyFact]) -> None:
+        """In the lane that lets all others pass."""
+        self._store.log.submit(facts, bulk=True).result()
+
+    # contents
+
+    def _sweep(self, collected: Collected) -> None:
+        limit = self._store.log.segment_limit
+        found = self._ask(Sweep(self._store.directory, self._store.settled(), limit))
+        self._place(found)
+        dead = self._store.log.between(lambda db: self._condemn(db, found)).result()
+        point("collect.condemned")
+        for some in _chunks(dead):
+            self._commit([DropFact(some)])
+            point("collect.dropped")
+        collected.contents = len(dead)
+
+    def _condemn(self, db: sqlite3.Connection, found: Answer) -> list[tuple[int, int, int]]:
+        """Take out what came to be needed since the child looked; from now on nothing may build on the rest.
+
+        In the log's thread: whatever is committed later is held against it.
+        """
+        dead = {one.id: one for one in found.dead}
+        by_hash = {one.hash: one.id for one in found.dead}
+        built_on = {one.id: (one.base, one.encoding) for one in found.dead}
+        new = db.execute("select id, base, encoding from content where id > ?", (found.content,)).fetchall()
+        built_on.update((content, (base, how)) for content, base, how in new)
+        needed = [digest for (digest,) in db.execute("select hash from row where seq > ?", (found.row,))]
+        for (body,) in db.execute("select body from payload where rowid > ?", (found.payload,)):
+            needed += payload_hashes(body)
+        waiting = [content for content, _, _ in new] + [by_hash[digest] for digest in needed if digest in by_hash]
+        while waiting:
+            content = waiting.pop()
+            dead.pop(content, None)
+            base, how = built_on[content]
+            if base in dead:
+                waiting.append(base)
+            if how == Encoding.BLOCKS:
+                place = self._store.catalogue().place_by_id(content)
+                blocks = block_hashes(self._store.contents.payload(place)) if place else ()
+                waiting += [by_hash[block] for block in blocks if by_hash.get(block) in dead]
+        self._store.log.condemned.condemn(one.hash for one in dead.values())
+        return [(one.id, one.segment, one.offset) for one in dead.values()]
+
+    def _place(self, found: Answer) -> None:
+        for some in _chunks(found.moved):
+            self._commit([PlaceFact(some)])
+            point("collect.placed")
+
+    # segments
+
+    def _rewrite(self, collected: Collected, *, short: bool, holding: Sequence[bytes]) -> None:
+        current = self._store.log.between(lambda _db: self._store.log.leave_segment()).result()
+        snapshot = self._snapshot(short or bool(holding))
+        point("collect.snapshot")
+        avoid: list[int] = []
+        for _ in range(_ROUNDS):
+            ratio = SHORT_RATIO if short else RATIO
+            found = self._ask(
+                Rewrite(
+                    self._store.directory, current, ratio, snapshot, self._store.log.segment_limit, list(holding), avoid
+                )
+            )
+            collected.damaged += found.damaged
+            if not found.done:
+                return
+            self._place(found)
+            self._store.log.between(_make_durable).result()
+            collected.bytes -= sum(one.stored + RECORD_HEADER_SIZE for one in found.moved)
+            for number in found.done:
+                collected.bytes += self._unlink(number)
+            collected.segments += len(found.done)
+            avoid += sorted({one.segment for one in found.moved})
+
+    def _unlink(self, number: int) -> int:
+        """Nothing is in a segment any more; what a child may have stored there meanwhile is to be read again."""
+        if self._store.log.between(lambda db: self._is_named(db, number)).result():
+            return 0
+        point("collect.unlink")
+        path = segment_path(self._store.pool, number)
+        size = os.path.getsize(path)
+        os.unlink(path)
+        sync_directory(self._store.pool)
+        self._store.contents.let_go(number)
+        return size
+
+    def _is_named(self, db: sqlite3.Connection, number: int) -> bool:
+        named = db.execute("select 1 from content where segment = ? limit 1", (number,)).fetchone() is not None
+        if not named:
+            self._store.log.condemned.close_segment(number)
+        return named
+
+
+def _make_durable(db: sqlite3.Connection) -> None:
+    """Have the catalogue name the places of the last batches even if the machine stops now."""
+    _, pages, written = db.execute("pragma wal_checkpoint(passive)").fetchone()
+    if written < pages:
+        db.execute("pragma wal_checkpoint(full)")
+
+
+def _thin_facts(project: int, thinned: Thinned, before: int) -> Iterator[ThinFact]:
+    """The facts of one project, each whole in itself: what a row stands for changes before or with what it stood behind."""
+    changed, lost = list(_chunks(thinned.changed)), list(_chunks(thinned.lost))
+    for some in lost:
+        yield ThinFact(project, [], [], some)
+    for more in changed:
+        yield ThinFact(project, [], more)
+    for rows in _chunks(thinned.rows):
+        yield ThinFact(project, rows, before=before)
+
+
+def _chunks(things: Sequence[T]) -> Iterator[list[T]]:
+    for start in range(0, len(things), _CHUNK):
+        yield list(things[start : start + _CHUNK])
