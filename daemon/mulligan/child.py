@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 T = TypeVar("T")
+_running: set[subprocess.Popen[bytes]] = set()
 
 
 class ChildError(Exception):
@@ -22,23 +23,31 @@ class ChildError(Exception):
 
 def ask(module: str, question: msgspec.Struct, kind: type[T], *, seconds: float | None = None) -> T:
     """Run a module and give its answer. Raises ChildError, and TimeoutError with the child killed."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", module],
-            input=msgspec.msgpack.encode(question),
-            stdout=subprocess.PIPE,
-            check=False,
-            cwd="/",
-            timeout=seconds,
-        )
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{module}: no answer after {seconds} s") from None
-    if done.returncode == 0:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-m", module], stdin=pipe, stdout=pipe, cwd="/") as process:
+        _running.add(process)
         try:
-            return msgspec.msgpack.decode(done.stdout, type=kind)
+            said, _ = process.communicate(msgspec.msgpack.encode(question), timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise TimeoutError(f"{module}: no answer after {seconds} s") from None
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            _running.discard(process)
+    if process.returncode == 0:
+        try:
+            return msgspec.msgpack.decode(said, type=kind)
         except msgspec.DecodeError:
             pass
-    raise ChildError(done.returncode)
+    raise ChildError(process.returncode)
+
+
+def end_all() -> None:
+    """Kill the children that are at work: whoever asked gets a ChildError. For any thread."""
+    for process in list(_running):
+        process.kill()
 
 
 def question(kind: type[T], niceness: int) -> T:

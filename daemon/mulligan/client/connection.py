@@ -27,6 +27,7 @@ UNLIMITED = frozenset(
         "checkpoint.create",
         "checkpoint.diff",
         "checkpoint.restore",
+        "checkpoint.cleanup",
         "events.subscribe",
         "file.blame",
         "file.history",
@@ -38,6 +39,7 @@ UNLIMITED = frozenset(
         "project.add",
         "project.remove",
         "store.drill",
+        "store.gc",
         "store.verify",
         "watch.sync",
     }

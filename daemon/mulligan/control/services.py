@@ -14,6 +14,7 @@ from mulligan.paths import Places
 from mulligan.project.naming import Names
 from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
+from mulligan.project.space import Space
 from mulligan.project.worker import ProjectWorker
 from mulligan.store.search_index import budget_of
 from mulligan.store.state import StateDatabase
@@ -33,6 +34,7 @@ class Services:
     config: Callable[[], Config]
     claude_config_dirs: list[str]
     started: int
+    space: Space
     default_budget: int
     stop: Callable[[], None]
     reload: Callable[[], None]

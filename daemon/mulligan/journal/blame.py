@@ -43,21 +43,24 @@ def blame(versions: Sequence[Row], read: Read) -> list[Line]:
     """The lines of the last version. What `read` raises is raised.
 
     A version that a restore brought back is what it was then: its lines are those of the version with the same bytes.
-    Behind a deletion, and behind what is no text, every line is new.
+    Behind a deletion, and behind what is no text, every line is new; behind a version that is unknown every line is that
+    one's, for nobody can tell which of them it had.
     """
     numbers: dict[bytes, int] = {}
     restored = {row.entry.hash for row in versions if row.flags & Flag.RESTORED}
     seen: dict[bytes, _Text] = {}
-    text, last = _NONE, b""
+    text, last, unknown = _NONE, b"", -1
     for index, row in enumerate(versions):
         if row.entry.kind is not Kind.FILE:
             text, last = _NONE, b""
+            unknown = index if row.entry.kind is Kind.UNKNOWN else -1
             continue
         if row.entry.hash == last:
             continue  # another mode, the same lines
         last = row.entry.hash
         known = seen.get(last) if row.flags & Flag.RESTORED else None
-        text = known or _next(text, index, row, read, numbers)
+        owner = index if unknown < 0 or row.flags & Flag.FROM_UNKNOWN else unknown
+        text, unknown = known or _next(text, owner, row, read, numbers), -1
         if last in restored:
             seen[last] = text
     lines = list(numbers)

@@ -22,7 +22,9 @@ WRITING = 300 * MILLISECOND
 RENAMES = 100
 
 BEFORE_MULLIGAN, GAP, NOBODY, RESTORED = "before mulligan", "gap", "nobody", "restored"
-_OF_ITS_OWN = Flag.FROM_UNKNOWN | Flag.AWAY | Flag.RESTORED
+#: Versions between this one and the one before were dropped, and not all were of one call.
+THINNED = "thinned"
+_OF_ITS_OWN = Flag.FROM_UNKNOWN | Flag.AWAY | Flag.RESTORED | Flag.THINNED
 
 
 class Doing(msgspec.Struct, frozen=True):
@@ -146,6 +148,10 @@ def grade(row: Row, *, first: bool) -> str:
     """
     if row.call:
         return row.grade
+    if row.flags & Flag.THINNED:
+        return THINNED
+    if row.entry.kind is Kind.UNKNOWN:
+        return GAP
     if row.flags & Flag.RESTORED:
         return RESTORED
     if row.flags & Flag.FROM_UNKNOWN:

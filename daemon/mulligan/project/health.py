@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from mulligan.errors import BusyError, NotFoundError, RefusedError
 from mulligan.journal.alarm import Alarms
 from mulligan.session.conflicts import Radar
 from mulligan.watch.hidden import Summary
@@ -28,3 +29,13 @@ class Health:
     alarms: Alarms = field(default_factory=Alarms)
     radar: Radar = field(default_factory=Radar)
     latencies: deque[int] = field(default_factory=lambda: deque(maxlen=2000))
+
+    def require_watching(self, name: str) -> None:
+        """Raise what stands in the way of a checkpoint or a restore of the project of that name, if anything does."""
+        if self.state == "watching":
+            return
+        if self.state == "paused":
+            raise RefusedError(f"{name} is paused", hint=f"mulligan project resume {name}")
+        if self.state == "missing":
+            raise NotFoundError(f"{name}: {self.reason}", hint="nothing was changed in the journal")
+        raise BusyError(f"{name} is not watched: {self.last_error or self.state}", hint="mulligan status")

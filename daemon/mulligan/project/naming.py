@@ -149,7 +149,15 @@ class Names:
         taken = self._catalogue.checkpoints("project = ? and event_key = ?", (self._project.id, key), 1)
         if taken:
             return Position(taken[0].cut, taken[0], f"prompt:{ordinal}", session, key)
+        if moment < self._project.thinned:
+            raise self._dropped(moment, f"prompt:{ordinal}")
         return Position(Cut(self._project.last_seq, moment), None, f"prompt:{ordinal}", session, key)
+
+    def _dropped(self, moment: int, name: str) -> NotFoundError:
+        """No checkpoint was taken at a moment whose versions were dropped."""
+        near = self._catalogue.checkpoints("project = ? and timestamp <= ?", (self._project.id, moment), 1)
+        hint = f"the checkpoint before it is {near[0].ordinal}" if near else "mulligan list"
+        return NotFoundError(f"{name} is no position any more: versions of then were dropped", hint=hint)
 
     def _row(self, seq: int, name: str) -> Position:
         """The moment at which a version was captured, as `history` names it where no checkpoint holds it."""

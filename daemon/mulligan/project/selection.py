@@ -19,6 +19,7 @@ from mulligan.store.catalogue import UNSEEN, Catalogue, join_path
 _TOOL = re.compile(r"tool:([A-Za-z0-9_.-]{4,128})\Z")
 _SESSION = re.compile(r"session:(.{1,128})\Z")
 _PROMPT = re.compile(r"prompt:(-?[0-9]{1,9})\Z")
+_THINNED = "versions between checkpoints were dropped: nobody can tell any more what was changed here"
 _TORN = "the version before it was captured while it was being written"
 
 
@@ -114,6 +115,9 @@ class Selected:
                 self.doubtful[row.path] = f"{row.grade} may have changed it; --force takes that out, too"
         for path in owned:
             self.doubtful.pop(path, None)
+        for path in self._thinned():
+            self.doubtful[path] = _THINNED
+            owned.pop(path, None)
         found = {path: self._runs_of(path, seqs) for path, seqs in owned.items()}
         return {path: runs for path, runs in found.items() if runs}
 
@@ -130,6 +134,17 @@ class Selected:
             path = join_path(directory, name)
             if covers(self._selection.paths, path):
                 yield _Owned(path, *values)
+
+    def _thinned(self) -> Iterator[bytes]:
+        """Paths that selected calls changed and of which nobody can tell any more what was theirs."""
+        cursor = self._catalogue.db.execute(
+            "select distinct p.dir, p.name from thinned t join path p on p.id = t.path"
+            " where t.call in (select value from json_each(?)) and p.project = ?",
+            (json.dumps(self._selection.calls), self._project),
+        )
+        for found in cursor:
+            if covers(self._selection.paths, path := join_path(*found)):
+                yield path
 
     def _is_certain(self, row: _Owned) -> bool:
         """Whether it was one of the selected calls, and nobody else can have been it."""

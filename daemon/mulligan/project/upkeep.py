@@ -61,6 +61,12 @@ def commit(worker: ProjectWorker, forgotten: Forgotten) -> None:
         worker.bus.publish("checkpoint_changed", id=made, deleted=True)
 
 
+def let_go(worker: ProjectWorker, names: list[str]) -> None:
+    """Take some checkpoints out that may go, if they may still."""
+    may_go = set(plan_cleanup(worker, Policy(keep_last=1)).removed)
+    commit(worker, without(_all(worker), [name for name in names if name in may_go]))
+
+
 def clean_up(worker: ProjectWorker, policy: Policy) -> None:
     """Plan and commit in one, as a timer asks for it."""
     forgotten = plan_cleanup(worker, policy)

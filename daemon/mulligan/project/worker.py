@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from mulligan.clock import NANOSECONDS
-from mulligan.errors import BusyError, MulliganError, NotFoundError, RefusedError
+from mulligan.errors import BusyError, MulliganError
 from mulligan.events import Bus
 from mulligan.faults import point
 from mulligan.journal import gitinfo
@@ -399,14 +399,7 @@ class ProjectWorker:
 
     def require_watching(self) -> None:
         """Raise what stands in the way of a checkpoint or a restore, if anything does. Runs in the thread."""
-        if self.health.state == "watching":
-            return
-        name = os.fsdecode(self.root)
-        if self.health.state == "paused":
-            raise RefusedError(f"{name} is paused", hint=f"mulligan project resume {name}")
-        if self.health.state == "missing":
-            raise NotFoundError(f"{name}: {self.health.reason}", hint="nothing was changed in the journal")
-        raise BusyError(f"{name} is not watched: {self.health.last_error or self.health.state}", hint="mulligan status")
+        self.health.require_watching(os.fsdecode(self.root))
 
     def sync(self) -> None:
         """When this returns, every change that happened before it was called is captured. Runs in the thread."""
@@ -445,6 +438,10 @@ class ProjectWorker:
         if self.observer is not None and self.reconciler is not None:
             self.health.backlog, self.health.limit = self.reconciler.backlog, self.observer.limit_reached
             self.health.hidden = self.reconciler.rules.hidden.summary()
+
+    def compare_soon(self) -> None:
+        """Look at everything that may be other than the journal says. Runs in the thread."""
+        self._must_rescan = True
 
     def set_limits(self, limits: Limits) -> None:
         """What is left out for its size from now on; what was left out until now is looked at again."""

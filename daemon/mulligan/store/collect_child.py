@@ -53,10 +53,11 @@ class Rewrite(msgspec.Struct, frozen=True, tag=True):
 
 
 class Estimate(msgspec.Struct, frozen=True, tag=True):
-    """What would leave the store if rows were thinned so."""
+    """The bytes of contents that would leave the store if rows were thinned so, and would stay with the scopes of now."""
 
     directory: str
-    scopes: list[Scope]
+    now: list[Scope]
+    then: list[Scope]
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -93,7 +94,6 @@ class Answer(msgspec.Struct, kw_only=True):
     done: list[int] = []
     damaged: list[str] = []
     bytes: int = 0
-    rows: int = 0
 
 
 def _thin(task: Thin, catalogue: Catalogue) -> Answer:
@@ -134,12 +134,14 @@ def _rewrite(task: Rewrite, catalogue: Catalogue, contents: Contents) -> Answer:
 
 
 def _estimate(task: Estimate, catalogue: Catalogue, contents: Contents) -> Answer:
-    gone: set[int] = set()
-    for scope in task.scopes:
-        gone.update(plan(catalogue, scope).rows)
-    before, after = references(catalogue, contents), references(catalogue, contents, frozenset(gone))
+    now, then = (
+        frozenset(seq for scope in scopes for seq in plan(catalogue, scope).rows) for scopes in (task.now, task.then)
+    )
+    if not then - now:
+        return Answer()
+    before, after = references(catalogue, contents, now), references(catalogue, contents, then)
     freed = {*after.dead, *after.bases} - {*before.dead, *before.bases}
-    return Answer(bytes=sum(after.places[one].stored for one in freed), rows=len(gone))
+    return Answer(bytes=sum(after.places[one].stored for one in freed))
 
 
 def answer(task: Task) -> Answer:

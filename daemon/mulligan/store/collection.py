@@ -78,10 +78,9 @@ class Collection:
         finally:
             self._running.release()
 
-    def estimate(self, scopes: Sequence[Scope]) -> tuple[int, int]:
-        """(rows, bytes of contents) that would leave if it was thinned so."""
-        found = self._ask(Estimate(self._store.directory, list(scopes)))
-        return found.rows, found.bytes
+    def estimate(self, now: Sequence[Scope], then: Sequence[Scope]) -> int:
+        """The bytes of contents that would leave if it was thinned as `then` says, beyond those of `now`."""
+        return self._ask(Estimate(self._store.directory, list(now), list(then))).bytes
 
     def _ask(self, do: Thin | Sweep | Rewrite | Estimate) -> Answer:
         try:

@@ -128,7 +128,9 @@ class Log:
         #: A segment that has reached this size is left for a new one (bytes).
         self.segment_limit = SEGMENT_LIMIT
         self.condemned = Condemned(directory)
-        self.committed: Callable[[], None] = lambda: None
+        #: Called in the log's thread when a fourth of a segment was written since the last time; may not block.
+        self.grown: Callable[[], None] = lambda: None
+        self._grown = 0
 
     def start(self) -> None:
         """Begin to commit."""
@@ -261,7 +263,9 @@ class Log:
         point("log.folded")
         for submission in group:
             submission.future.set_result(Receipt(batch.number, submission.first_seq))
-        self.committed()
+        if self._grown >= self.segment_limit // 4:
+            self._grown = 0
+            self.grown()
 
     def _still_good(self, group: list[_Submission]) -> list[_Submission]:
         """Those that name nothing which left the store since they were made; the others are told to look again."""
@@ -336,6 +340,7 @@ class Log:
                     self._roll()
                 data, batch, seq, content_id = self._encode(group)
                 self._writer.append(data)
+                self._grown += len(data)
             except OSError as error:
                 if error.errno not in _FULL:
                     raise

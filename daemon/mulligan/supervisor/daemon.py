@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from mulligan import logs
+from mulligan import child, logs
 from mulligan.config import Config, load
 from mulligan.control import handlers as _handlers  # noqa: F401 - registers the methods
 from mulligan.control.server import Server, bind
@@ -23,11 +23,13 @@ from mulligan.project import upkeep
 from mulligan.project.checkpoints import Request
 from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
+from mulligan.project.space import Space
 from mulligan.store.state import StateDatabase, default_budget
 from mulligan.store.store import Store
 from mulligan.supervisor.activation import inherited_sockets
 from mulligan.supervisor.address import remove_address, write_address
 from mulligan.supervisor.adoption import Adoption
+from mulligan.supervisor.collecting import COLLECT_SECONDS, ROOM_SECONDS, Collecting
 from mulligan.supervisor.follow import Follower
 from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
 from mulligan.supervisor.notify import Notifier
@@ -71,6 +73,9 @@ class Daemon:
         self._state = StateDatabase(self._places.state_db)
         self._registry = Registry(self._store, self._bus, self.config, self._places, make_observer)
         self._settings = Settings(self._state, self.config)
+        default = default_budget(self._state, self._store.directory)
+        self._store.set_budget(self._config.budget_bytes or default)
+        self._space = Space(self._store, self._registry, self._bus, lambda: upkeep.configured(self._config))
         self._schedule = Schedule(self._store.clock)
         self._services = Services(
             store=self._store,
@@ -82,10 +87,12 @@ class Daemon:
             config=self.config,
             claude_config_dirs=self._claude_dirs(),
             started=self._store.clock.now(),
-            default_budget=default_budget(self._state, self._store.directory),
+            space=self._space,
+            default_budget=default,
             stop=lambda: self._threadsafe(self._stopping.set),
             reload=self.reload,
         )
+        self._collecting = Collecting(self._space, self._store, self._threadsafe, self._tasks.spawn)
         self._indexing = Indexing(self._store, lambda: self._services.index_budget)
         self._adoption = Adoption(self._registry, self.config)
         self._follower = Follower(
@@ -119,12 +126,15 @@ class Daemon:
         if self._notifier.watchdog_seconds:
             self._schedule.every(self._notifier.watchdog_seconds, "watchdog", self._alive)
         self._schedule.every(_CLEANUP_SECONDS, "cleanup", self._clean_up)
+        self._schedule.every(COLLECT_SECONDS, "collect", self._collecting.collect)
+        self._schedule.every(ROOM_SECONDS, "room", self._collecting.look)
         self._schedule.every(LOOK_SECONDS, "search index", self._indexing.look)
         self._schedule_interval()
         self._notifier.ready(self._status_text())
         log.info("mulligand answers at %s", self._places.socket)
         await self._stopping.wait()
         self._notifier.stopping("finishing the write in hand")
+        child.end_all()
         await self._schedule.stop()
         await self._server.close()
         await asyncio.to_thread(self._follower.stop)
@@ -185,6 +195,7 @@ class Daemon:
         self._config = config
         self._adoption.forget()
         logs.set_level(config.log_level)
+        self._store.set_budget(config.budget_bytes or self._services.default_budget)
         self._threadsafe(self._schedule_interval)
         self._registry.reconfigure()
         self._bus.publish("daemon", state="reloaded")

@@ -44,6 +44,7 @@ def take_out(method: str, params: JsonObject, args: argparse.Namespace, context:
 
 
 def _render(result: JsonObject, word: str, context: Context) -> None:
+    from mulligan.client.render.amounts import size  # noqa: PLC0415 - as below
     from mulligan.client.render.checkpoints import listing  # noqa: PLC0415 - not for JSON
 
     checkpoints = result.get("checkpoints") or []
@@ -51,4 +52,6 @@ def _render(result: JsonObject, word: str, context: Context) -> None:
         context.note("nothing to delete: every checkpoint stays")
         return
     context.lines(listing(checkpoints, None, context.now(), context.width, context.palette))
-    context.line(f"{len(checkpoints)} {word}; versions of files stay in the journal", "look")
+    freed = result.get("freed_bytes") or 0
+    frees = f"frees {size(freed)}" if freed else "versions of the last 24 h stay, so nothing is freed yet"
+    context.line(f"{len(checkpoints)} {word}; {frees}", "look")

@@ -11,6 +11,7 @@ from mulligan.control.objects import checkpoint_object
 from mulligan.control.services import Call
 from mulligan.errors import RefusedError, UsageError
 from mulligan.journal.retention import Forgotten, Policy
+from mulligan.model import Checkpoint
 from mulligan.project import upkeep
 from mulligan.project.worker import ProjectWorker
 from mulligan.quantities import parse_duration
@@ -40,7 +41,7 @@ class DeleteParams(Params, frozen=True, kw_only=True):
 def cleanup(call: Call, params: CleanupParams) -> dict[str, Any]:
     """Forget the checkpoints that a policy does not keep."""
     worker, policy = call.worker(params.project), _policy(call, params)
-    return _take_out(worker, lambda: upkeep.plan_cleanup(worker, policy), params)
+    return _take_out(call, worker, lambda: upkeep.plan_cleanup(worker, policy), params)
 
 
 @method("checkpoint.delete", DeleteParams)
@@ -48,7 +49,7 @@ def delete(call: Call, params: DeleteParams) -> dict[str, Any]:
     """Take one checkpoint out of the timeline; those that follow it follow the one before it."""
     worker = call.worker(params.project)
     made = call.names(worker).checkpoint(params.id)
-    return _take_out(worker, lambda: upkeep.plan_delete(worker, made), params)
+    return _take_out(call, worker, lambda: upkeep.plan_delete(worker, made), params)
 
 
 def _policy(call: Call, params: CleanupParams) -> Policy:
@@ -71,20 +72,30 @@ def _policy(call: Call, params: CleanupParams) -> Policy:
 
 
 def _take_out(
-    worker: ProjectWorker, plan: Callable[[], Forgotten], params: CleanupParams | DeleteParams
+    call: Call, worker: ProjectWorker, plan: Callable[[], Forgotten], params: CleanupParams | DeleteParams
 ) -> dict[str, Any]:
-    def run() -> list[dict[str, Any]]:
-        forgotten, catalogue = plan(), worker.store.catalogue()
-        going = [made for number in forgotten.removed if (made := catalogue.checkpoint(number)) is not None]
-        if params.confirmed and not params.dry_run:
-            upkeep.commit(worker, forgotten)
-        return [checkpoint_object(made, worker.root) for made in going]
-
-    going = worker.call(run).result()
-    removed = [made["id"] for made in going]
+    """Plan, and do it if that was confirmed. `freed_bytes` is what a collection frees then."""
+    going = worker.call(lambda: _named(worker, plan())).result()
+    freed = call.services.space.freed_by(going) if going else 0
+    if params.confirmed and not params.dry_run:
+        going = worker.call(lambda: _commit(worker, plan())).result()
+        if going and isinstance(params, CleanupParams):
+            call.services.space.collect()
+    shown = [checkpoint_object(made, worker.root) for made in going]
+    removed = [made["id"] for made in shown]
     if not (params.dry_run or params.confirmed):
         raise RefusedError(
             "this was not confirmed; nothing was changed", hint="look at the plan, then give --yes", removed=removed
         )
-    # The journal keeps every version, so no content is freed yet.
-    return {"removed": removed, "checkpoints": going, "freed_bytes": 0}
+    return {"removed": removed, "checkpoints": shown, "freed_bytes": freed}
+
+
+def _named(worker: ProjectWorker, forgotten: Forgotten) -> list[Checkpoint]:
+    catalogue = worker.store.catalogue()
+    return [made for number in forgotten.removed if (made := catalogue.checkpoint(number)) is not None]
+
+
+def _commit(worker: ProjectWorker, forgotten: Forgotten) -> list[Checkpoint]:
+    going = _named(worker, forgotten)
+    upkeep.commit(worker, forgotten)
+    return going
