@@ -43,8 +43,8 @@ def blame(versions: Sequence[Row], read: Read) -> list[Line]:
     """The lines of the last version. What `read` raises is raised.
 
     A version that a restore brought back is what it was then: its lines are those of the version with the same bytes.
-    Behind a deletion, and behind what is no text, every line is new; behind a version that is unknown every line is that
-    one's, for nobody can tell which of them it had.
+    Behind a deletion, and behind what is no text, every line is new; behind a version that is unknown every line is
+    that one's, for nobody can tell which of them it had.
     """
     numbers: dict[bytes, int] = {}
     restored = {row.entry.hash for row in versions if row.flags & Flag.RESTORED}

@@ -1,8 +1,8 @@
 """Which rows of a path no kept position selects, and what the rows that stay then stand for. Pure.
 
-Positions are cuts. A row is needed if some kept cut sees it and not the row that follows it; what a path is now is always
-needed. A row that stays after others left stands for their changes as well: if these were not all of one call, it is
-nobody's from then on, for a guess would give lines to somebody.
+Positions are cuts. A row is needed if some kept cut sees it and not the row that follows it; what a path is now is
+always needed. A row that stays after others left stands for their changes as well: if these were not all of one call,
+it is nobody's from then on, for a guess would give lines to somebody.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The store's room: what is thinned and collected by age, and what goes first when the budget is reached.
 
-The order, when room is short: what no position needs and is older than a day; what lies between checkpoints, however young;
-then checkpoints, the oldest of all projects first, but for those that `cleanup` always keeps. What is left after that is
-the least that there is: new contents are not stored then, their paths say so, and are looked at again when there is room.
+The order, when room is short: what no position needs and is older than a day; what lies between checkpoints, however
+young; then checkpoints, the oldest of all projects first, but for those that `cleanup` always keeps. What is left after
+that is the least that there is: new contents are not stored then, their paths say so, and are looked at again when
+there is room.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Space:
         return 0
 
     def scopes(self, without: Iterable[Checkpoint] = ()) -> list[Scope]:
-        """What is thinned by age: rows older than a day that no checkpoint needs, nor a prompt that the policy keeps."""
+        """What is thinned by age: rows older than a day that no checkpoint needs, and no prompt that is kept."""
         policy, now = self._policy(), self._store.clock.now()
         gone = [made.id for made in without]
         oldest = now - policy.max_age if policy.max_age else 0

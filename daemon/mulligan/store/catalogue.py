@@ -139,6 +139,10 @@ class Catalogue:
         """Whether a content was erased on request and is never to be stored again."""
         return self.db.execute("select 1 from purged where hash = ?", (digest,)).fetchone() is not None
 
+    def purged(self) -> list[bytes]:
+        """The hashes of all contents that were erased on request."""
+        return [digest for (digest,) in self.db.execute("select hash from purged")]
+
     # projects
 
     def projects(self) -> list[Project]:

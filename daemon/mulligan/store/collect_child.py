@@ -33,11 +33,15 @@ class Thin(msgspec.Struct, frozen=True, tag=True):
 
 
 class Sweep(msgspec.Struct, frozen=True, tag=True):
-    """Which contents nothing needs, of those up to an id; deltas are encoded anew within `limit` bytes."""
+    """Which contents nothing needs, of those up to an id; deltas are encoded anew within `limit` bytes.
+
+    Nothing is to stand on the `erased` any more.
+    """
 
     directory: str
     settled: int
     limit: int
+    erased: list[bytes] = []
 
 
 class Rewrite(msgspec.Struct, frozen=True, tag=True):
@@ -53,7 +57,7 @@ class Rewrite(msgspec.Struct, frozen=True, tag=True):
 
 
 class Estimate(msgspec.Struct, frozen=True, tag=True):
-    """The bytes of contents that would leave the store if rows were thinned so, and would stay with the scopes of now."""
+    """The bytes of contents that would leave the store if rows were thinned as `then`, and stay as `now` says."""
 
     directory: str
     now: list[Scope]
@@ -108,9 +112,10 @@ def _sweep(task: Sweep, catalogue: Catalogue, contents: Contents) -> Answer:
     catalogue.db.execute("begin")  # one state, whatever is committed meanwhile
     (payload,) = catalogue.db.execute("select coalesce(max(rowid), 0) from payload").fetchone()
     row, content = catalogue.meta("seq"), catalogue.meta("content_id")
-    found = references(catalogue, contents)
+    erased = frozenset(task.erased)
+    found = references(catalogue, contents, erased=erased)
     copies = Copies(contents.directory)
-    freed = rewriting.rebase(contents, found, copies, task.limit)
+    freed = rewriting.rebase(contents, found, copies, task.limit, erased)
     copies.finish()
     catalogue.db.execute("commit")
     going = [found.places[one] for one in sorted({*found.dead, *freed}) if one <= task.settled]

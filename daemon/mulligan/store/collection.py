@@ -1,18 +1,20 @@
 """Collecting: rows that no kept position needs leave the journal, then contents that nothing names leave the store.
 
 The order is what makes it safe to be killed anywhere: rows leave by a batch; a snapshot of the catalogue is durable;
-contents leave by a batch, and from then on nothing may build on them; what is needed of a segment is copied, made durable
-and read back; a batch says where it is; the catalogue is made durable; only then is the segment unlinked. What a killed
-collection leaves behind is dead weight that the next one takes away.
+contents leave by a batch, and from then on nothing may build on them; what is needed of a segment is copied, made
+durable and read back; a batch says where it is; the catalogue is made durable; only then is the segment unlinked. What
+a killed collection leaves behind is dead weight that the next one takes away.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -20,12 +22,13 @@ from mulligan import child
 from mulligan.errors import BusyError, MulliganError
 from mulligan.faults import point
 from mulligan.journal.thinning import Thinned
+from mulligan.store import search_index
 from mulligan.store.atomic import sync_directory
 from mulligan.store.collect_child import Answer, Estimate, Rewrite, Sweep, Task, Thin
 from mulligan.store.encoding import Encoding, block_hashes
-from mulligan.store.records import AnyFact, DropFact, ForgetFact, PlaceFact, ThinFact
+from mulligan.store.records import AnyFact, DropFact, ForgetFact, PlaceFact, PurgeFact, ThinFact
 from mulligan.store.references import payload_hashes
-from mulligan.store.segments import RECORD_HEADER_SIZE, segment_path
+from mulligan.store.segments import RECORD_HEADER_SIZE, records_in, segment_numbers, segment_path
 from mulligan.store.store import Store
 from mulligan.store.thinner import Scope
 
@@ -34,6 +37,8 @@ T = TypeVar("T")
 _CHILD = "mulligan.store.collect_child"
 #: Of this much a segment must be needed to stay as it is; when room is short, of this much.
 RATIO, SHORT_RATIO = 0.5, 0.9
+#: Every segment that has anything in it but needed contents.
+_ALL = 1.0
 #: Things in one batch: others wait for it no longer than for a scan's.
 _CHUNK = 1000
 #: A collection ends at the latest after so many rounds of copying; the next one goes on.
@@ -58,29 +63,65 @@ class Collection:
         self._store, self._snapshot = store, snapshot
         self._running = threading.Lock()
 
-    def run(
-        self, scopes: Sequence[Scope], *, forget_before: int = 0, short: bool = False, holding: Sequence[bytes] = ()
-    ) -> Collected:
+    def run(self, scopes: Sequence[Scope], *, forget_before: int = 0, short: bool = False) -> Collected:
         """Thin and collect. With `short` room is short: more is copied, and older snapshots go at once.
 
-        Every segment that has a record of a hash in `holding` is rewritten. Raises BusyError beside another collection,
-        ReadOnlyError, StoreFullError, MulliganError if the child died.
+        Raises BusyError beside another collection, ReadOnlyError, StoreFullError, MulliganError if the child died.
         """
-        if not self._running.acquire(blocking=False):
-            raise BusyError("a collection is at work already", hint="try again when it has ended")
-        try:
-            self._store.require_writable()
+        with self._alone():
             collected = Collected()
             self._thin(scopes, forget_before, collected)
             self._sweep(collected)
-            self._rewrite(collected, short=short, holding=holding)
+            self._rewrite(collected, ratio=SHORT_RATIO if short else RATIO, one=short)
             return collected
-        finally:
-            self._running.release()
+
+    def purge(self, hashes: Sequence[bytes]) -> None:
+        """Let nothing stand on some contents, and nothing name them; `erase` then has their bytes go.
+
+        Operations of a project that has them must not be under way.
+        """
+        with self._alone():
+            self._store.log.between(lambda _db: self._store.log.condemned.purge(hashes)).result()
+            point("purge.condemned")
+            self._place(self._ask(Sweep(self._store.directory, 0, 0, list(hashes))))
+            point("purge.based_anew")
+            self._store.log.append([PurgeFact(list(hashes))])
+            point("purge.committed")
+
+    def erase(self, hashes: Sequence[bytes] = (), *, everything: bool = False) -> Collected:
+        """Have the bytes of purged contents go from every segment; with `everything` all that nothing names.
+
+        The catalogue is written anew, its free pages with it, and what can be made again is thrown away.
+        """
+        with self._alone():
+            collected = Collected()
+            self._sweep(collected)
+            self._rewrite(collected, ratio=_ALL if everything else SHORT_RATIO, one=True, holding=hashes)
+            search_index.remove(os.path.join(self._store.directory, search_index.NAME))
+            shutil.rmtree(os.path.join(self._store.directory, "quarantine"), ignore_errors=True)
+            point("purge.rewritten")
+            self._store.log.between(_vacuum).result()
+            return collected
+
+    def holding(self, hashes: Sequence[bytes]) -> list[int]:
+        """The segments in which a record of one of these still lies."""
+        wanted = set(hashes)
+        pool = self._store.pool
+        return [n for n in segment_numbers(pool) if any(header.hash in wanted for _, header in records_in(pool, n))]
 
     def estimate(self, now: Sequence[Scope], then: Sequence[Scope]) -> int:
         """The bytes of contents that would leave if it was thinned as `then` says, beyond those of `now`."""
         return self._ask(Estimate(self._store.directory, list(now), list(then))).bytes
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._running.acquire(blocking=False):
+            raise BusyError("a collection is at work already", hint="try again when it has ended")
+        try:
+            self._store.require_writable()
+            yield
+        finally:
+            self._running.release()
 
     def _ask(self, do: Thin | Sweep | Rewrite | Estimate) -> Answer:
         try:
@@ -154,13 +195,13 @@ class Collection:
 
     # segments
 
-    def _rewrite(self, collected: Collected, *, short: bool, holding: Sequence[bytes]) -> None:
+    def _rewrite(self, collected: Collected, *, ratio: float, one: bool, holding: Sequence[bytes] = ()) -> None:
+        """Rewrite what has less than this ratio of needed bytes, or one of the hashes; `one`: a single snapshot stays."""
         current = self._store.log.between(lambda _db: self._store.log.leave_segment()).result()
-        snapshot = self._snapshot(short or bool(holding))
+        snapshot = self._snapshot(one)
         point("collect.snapshot")
         avoid: list[int] = []
         for _ in range(_ROUNDS):
-            ratio = SHORT_RATIO if short else RATIO
             found = self._ask(
                 Rewrite(
                     self._store.directory, current, ratio, snapshot, self._store.log.segment_limit, list(holding), avoid
@@ -196,6 +237,13 @@ class Collection:
         return named
 
 
+def _vacuum(db: sqlite3.Connection) -> None:
+    """Write the whole catalogue anew, so that nothing stays in pages that are free."""
+    db.execute("pragma wal_checkpoint(truncate)")
+    db.execute("vacuum")
+    db.execute("pragma wal_checkpoint(truncate)")
+
+
 def _make_durable(db: sqlite3.Connection) -> None:
     """Have the catalogue name the places of the last batches even if the machine stops now."""
     _, pages, written = db.execute("pragma wal_checkpoint(passive)").fetchone()
@@ -204,7 +252,7 @@ def _make_durable(db: sqlite3.Connection) -> None:
 
 
 def _thin_facts(project: int, thinned: Thinned, before: int) -> Iterator[ThinFact]:
-    """The facts of one project, each whole in itself: what a row stands for changes before or with what it stood behind."""
+    """The facts of one project, each whole in itself: what rows stand for changes before those behind them go."""
     changed, lost = list(_chunks(thinned.changed)), list(_chunks(thinned.lost))
     for some in lost:
         yield ThinFact(project, [], [], some)

@@ -1,8 +1,8 @@
 """What left the store a moment ago, and must not be built on by what was made before.
 
 A capture sees that a content is stored and says no more than its hash; if that content is collected before the row is
-committed, the row would name nothing. So the log holds what is committed against this list. Belongs to the log's thread,
-but for `__contains__`.
+committed, the row would name nothing. So the log holds what is committed against this list. Belongs to the log's
+thread, but for `__contains__`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,21 @@ class Condemned:
         self._directory = directory
         self._hashes: set[bytes] = set()
         self._segments: set[int] = set()
+        self._purged: set[bytes] = set()
 
     def __contains__(self, digest: object) -> bool:
-        return digest in self._hashes
+        return digest in self._hashes or digest in self._purged
 
     def __bool__(self) -> bool:
-        return bool(self._hashes or self._segments)
+        return bool(self._hashes or self._segments or self._purged)
 
     def condemn(self, hashes: Iterable[bytes]) -> None:
         """From now on nothing may build on these; those of the time before are let go."""
         self._hashes = set(hashes)
+
+    def purge(self, hashes: Iterable[bytes]) -> None:
+        """From now on nothing may have these, not even if it brings them along."""
+        self._purged.update(hashes)
 
     def close_segment(self, number: int) -> None:
         """A segment is about to be unlinked: contents that a child put there are to be read again."""
@@ -45,8 +50,10 @@ class Condemned:
         for content in contents:
             if isinstance(content, Placed) and content.segment in self._segments:
                 return f"segment {content.segment}"
+            if content.hash in self._purged:
+                return f"content {content.hash.hex()[:12]}"
         for digest in self._built_on(facts, contents):
-            if digest in self._hashes and digest not in stored:
+            if digest in self._purged or (digest in self._hashes and digest not in stored):
                 return f"content {digest.hex()[:12]}"
         self._hashes -= stored
         return ""

@@ -57,11 +57,10 @@ class StoreFullError(MulliganError):
     exit_status = 1
 
 
-class StaleContentError(MulliganError):
+class StaleContentError(BusyError):
     """What a batch builds on was collected meanwhile; nothing of it was stored. Whoever made it is to look again."""
 
-    code = "busy"
-    exit_status = 8
+    code = "stale_content"
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} left the store meanwhile", hint="try again in a moment")

@@ -192,8 +192,8 @@ class OperationFact(Fact, frozen=True, array_like=True, tag="operation"):
 class ThinFact(Fact, frozen=True, array_like=True, tag="thin"):
     """Rows leave the journal: no position that is kept selects them. Heads of paths never do.
 
-    `changed` are (seq, call, grade, flags) of rows that now stand for those before them as well, `lost` are (call, seq of
-    a row of the path) of what calls did and nobody can tell apart any more. `before`: prompts' positions before this
+    `changed` are (seq, call, grade, flags) of rows that now stand for those before them as well, `lost` are (call, seq
+    of a row of the path) of what calls did and nobody can tell apart any more. `before`: prompts' positions before this
     moment were not kept; 0 if they were.
     """
 

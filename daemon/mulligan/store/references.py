@@ -1,7 +1,7 @@
 """What the store's facts name: the contents that must stay, and those that nothing needs.
 
-Reads one state of the catalogue. Needed are the contents of every row and of every plan and outcome, the blocks of needed
-block lists, and whatever a needed delta builds on.
+Reads one state of the catalogue. Needed are the contents of every row and of every plan and outcome, the blocks of
+needed block lists, and whatever a needed delta builds on.
 """
 
 from __future__ import annotations
@@ -46,10 +46,15 @@ class References:
         return sorted(self.places.keys() - self.live - self.bases)
 
 
-def references(catalogue: Catalogue, contents: Contents, without: frozenset[int] = frozenset()) -> References:
-    """What is needed behind the catalogue's present state; rows `without` count as gone."""
+def references(
+    catalogue: Catalogue,
+    contents: Contents,
+    without: frozenset[int] = frozenset(),
+    erased: frozenset[bytes] = frozenset(),
+) -> References:
+    """What is needed behind the catalogue's present state, had it no rows `without`; nothing needs the erased."""
     found = References({place.id: place for place in catalogue.places()})
-    by_hash = {place.hash: place.id for place in found.places.values()}
+    by_hash = {place.hash: place.id for place in found.places.values() if place.hash not in erased}
     for seq, digest in catalogue.db.execute("select seq, hash from row where kind = 1"):
         if seq not in without and (content := by_hash.get(digest)):
             found.live.add(content)

@@ -92,23 +92,30 @@ class Copies:
             os.close(fd)
 
 
-def rebase(contents: Contents, found: References, copies: Copies, limit: int) -> set[int]:
+def rebase(
+    contents: Contents, found: References, copies: Copies, limit: int, erased: Collection[bytes] = ()
+) -> set[int]:
     """Encode deltas anew that stand on contents of `bases`, root by root where this frees more than it takes.
 
-    Returns the bases that nothing stands on any more once the copies are where contents lie. Stops at `limit` bytes.
+    Where one of them is to be erased it is done whatever it takes. Returns the bases that nothing stands on any more
+    once the copies are where contents lie. Stops at `limit` bytes. Raises IntegrityError if it must be done and cannot.
     """
     freed: set[int] = set()
     for group in _groups(found):
         bases = {place.id for place in group if place.id in found.bases}
-        if not bases or sum(place.size for place in group) > _GROUP_BYTES or copies.size >= limit:
+        must = any(found.places[base].hash in erased for base in bases)
+        is_large = sum(place.size for place in group) > _GROUP_BYTES or copies.size >= limit
+        if not bases or (is_large and not must):
             continue
         saved = sum(found.places[base].stored + RECORD_HEADER_SIZE for base in bases)
         try:
             new = list(_encode_anew(contents, found, group))
         except IntegrityError:
+            if must:
+                raise
             continue  # damaged: `verify` names it
         took = sum(len(payload) - place.stored for place, _, payload, _ in new)
-        if took < saved:
+        if must or took < saved:
             for place, how, payload, base in new:
                 copies.add(place, how, payload, base, base.depth + 1 if base else 0)
             freed |= bases
@@ -158,8 +165,8 @@ def victims(
 ) -> list[Victim]:
     """The segments before the log's current one that are worth rewriting, those with the least to copy first.
 
-    Worth it is what has less than this ratio of needed bytes, or holds a record of one of the hashes. A segment of the log
-    can go only if a snapshot of the catalogue is as new as its last batch; one of a child that is at work stays.
+    Worth it is what has less than this ratio of needed bytes, or holds a record of one of the hashes. A segment of the
+    log can go only if a snapshot of the catalogue is as new as its last batch; one of a child that is at work stays.
     """
     segments: dict[int, Victim] = {}
     for number in segment_numbers(pool):

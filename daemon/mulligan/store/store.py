@@ -67,6 +67,7 @@ class Store:
             seq=counters.meta("seq"),
             content_id=counters.meta("content_id"),
         )
+        self.log.condemned.purge(counters.purged())
         self.contents.gone = self.log.condemned
         self.log.damage = self.replayed.damage
         self.log.start()

@@ -16,8 +16,8 @@ from mulligan.store.catalogue import Catalogue
 class Scope(msgspec.Struct, frozen=True, array_like=True):
     """What of a project's journal is thinned.
 
-    Rows from `young` (a moment) on stay, and so do those that were captured since. `prompts`: their positions are kept as
-    checkpoints are, from the moment `prompts_from` on. `without`: checkpoints that count as deleted.
+    Rows from `young` (a moment) on stay, and so do those that were captured since. `prompts`: their positions are kept
+    as checkpoints are, from the moment `prompts_from` on. `without`: checkpoints that count as deleted.
     """
 
     project: int

@@ -87,8 +87,9 @@ def everything() -> list[list[records.AnyFact]]:
         [ClockFact(77, 1 << 61), StatsFact(1, [(b"d", Stat(1, 2, 3, 4, 5, 6, 7)), (b"not there", Stat())])],
         [CheckpointFact(checkpoint(id="gone", event_key="prompt:1", ordinal=9)), DeleteFact(1, ["gone", "nothing"])],
         [project_fact()],
-        [ThinFact(1, [], [(2, "", "", 128)], [("t1", 1)]), ThinFact(1, [1], before=11), ThinFact(2, [2], [(3, "x", "", 1)])],
-        [DropFact([(7, 1, 1)]), PlaceFact([Moved(7, 1, 1, 0, 9, 16, 20)]), PurgeFact([file_entry(b"x").hash, b"h" * 32])],
+        [ThinFact(1, [], [(2, "", "", 128)], [("t1", 1)]), ThinFact(1, [1], before=11)],
+        [ThinFact(2, [2], [(3, "x", "", 1)]), DropFact([(7, 1, 1)]), PlaceFact([Moved(7, 1, 1, 0, 9, 16, 20)])],
+        [PurgeFact([file_entry(b"x").hash, b"h" * 32])],
         [OperationFact("op3", 1, "undo", "begin", 6, "plain", "", b"plan", "op1"), ForgetFact(["op3", "nothing"])],
         [project_fact(3, b"/erased"), rows_fact(row(b"e", file_entry(b"e"), 13), project=3), EraseFact(3)],
     ]  # fmt: skip

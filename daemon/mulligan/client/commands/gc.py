@@ -8,10 +8,8 @@ from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.text import visible
 
-SUMMARY = (
-    "Drops versions older than a day that no checkpoint needs, and frees what nothing names; happens daily by itself."
-)
-EXAMPLES = ("mulligan gc",)
+SUMMARY = "Drops versions older than a day that no checkpoint needs, and frees what nothing names; daily by itself."
+EXAMPLES = ("mulligan gc", "mulligan gc --json")
 
 
 def configure(_parser: argparse.ArgumentParser) -> None:
