@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+_LOOK_SECONDS = 0.2
 
 
 class ChildError(Exception):
@@ -20,31 +24,47 @@ class ChildError(Exception):
         self.status = status
 
 
-def ask(module: str, question: msgspec.Struct, kind: type[T], *, seconds: float | None = None) -> T:
-    """Run a module and give its answer. Raises ChildError, and TimeoutError with the child killed."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", module],
-            input=msgspec.msgpack.encode(question),
-            stdout=subprocess.PIPE,
-            check=False,
-            cwd="/",
-            timeout=seconds,
-        )
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{module}: no answer after {seconds} s") from None
-    if done.returncode == 0:
+def ask(
+    module: str,
+    question: msgspec.Struct,
+    kind: type[T],
+    *,
+    seconds: float | None = None,
+    started: Callable[[subprocess.Popen[bytes]], None] = lambda _process: None,
+) -> T:
+    """Run a module and give its answer. Raises ChildError, and TimeoutError with the child killed.
+
+    `started` is told of the process: somebody else may kill it.
+    """
+    words = [sys.executable, "-m", module]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/") as process:
+        started(process)
         try:
-            return msgspec.msgpack.decode(done.stdout, type=kind)
+            output, _ = process.communicate(msgspec.msgpack.encode(question), timeout=seconds)
+        except BaseException as error:
+            process.kill()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimeoutError(f"{module}: no answer after {seconds} s") from None
+            raise
+    if process.returncode == 0:
+        try:
+            return msgspec.msgpack.decode(output, type=kind)
         except msgspec.DecodeError:
             pass
-    raise ChildError(done.returncode)
+    raise ChildError(process.returncode)
 
 
 def question(kind: type[T], niceness: int) -> T:
-    """What this process is asked."""
+    """What this process is asked. It ends when whoever asks is gone: another one may be about to ask the same."""
     os.nice(niceness)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     return msgspec.msgpack.decode(sys.stdin.buffer.read(), type=kind)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)
 
 
 def answer(found: msgspec.Struct) -> None:

@@ -38,6 +38,7 @@ UNLIMITED = frozenset(
         "project.add",
         "project.remove",
         "store.drill",
+        "store.rebuild",
         "store.verify",
         "watch.sync",
     }

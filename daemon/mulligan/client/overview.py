@@ -48,6 +48,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "doctor": "try everything out and say what is wrong",
         "verify": "read every stored byte and compare",
         "drill": "prove that checkpoints can be restored",
+        "store": "make a damaged catalogue anew",
         "completion": "completion for your shell",
     },
 }

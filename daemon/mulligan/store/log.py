@@ -13,8 +13,9 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
@@ -103,6 +104,7 @@ class Log:
         self._waiting: deque[_Submission] = deque()
         self._bulk: deque[_Submission] = deque()
         self._ready = threading.Condition()
+        self._committing = threading.Lock()
         self._closing = False
         self._left = False
         self._last_other = 0
@@ -145,7 +147,7 @@ class Log:
         submission = _Submission(facts, contents, bulk)
         submission.future.set_running_or_notify_cancel()  # whoever waits may go away; what was submitted is committed
         if self.damage:
-            submission.future.set_exception(ReadOnlyError(self.damage, hint="mulligan verify"))
+            submission.future.set_exception(ReadOnlyError(self.damage, hint="mulligan store rebuild"))
             return submission.future
         with self._ready:
             if self._closing:
@@ -161,9 +163,36 @@ class Log:
         """Submit and wait until it is durable."""
         return self.submit(facts, contents).result()
 
+    @property
+    def batch(self) -> int:
+        """The number of the last batch that was committed."""
+        return self._batch
+
+    @contextmanager
+    def held(self) -> Iterator[sqlite3.Connection]:
+        """Nothing is committed meanwhile, and whoever holds it may write the catalogue; what is submitted waits."""
+        with self._committing:
+            yield self._db
+
+    def go_on(self, writer: SegmentWriter | None, *, batch: int, seq: int, content_id: int, correction: int) -> None:
+        """While it is held: another state of the catalogue is the last one; with a writer the log goes on there.
+
+        What was damage is none any more. In a new segment the next batch is committed now, so that the log is known to
+        go on there: later batches of earlier segments are void. Raises what committing raises.
+        """
+        self._batch, self._seq, self._content_id, self.correction = batch, seq, content_id, correction
+        if writer is None:
+            return
+        self._writer.close()
+        self._writer, self._left, self.damage = writer, False, ""
+        anchor = _Submission([ClockFact(self._clock.correction, self._clock.now())], ())
+        self._commit([anchor])
+        anchor.future.result()
+
     def _run(self) -> None:
         while group := self._next_group():
-            self._commit(group)
+            with self._committing:
+                self._commit(group)
             if not group[0].bulk:
                 self._last_other = self._clock.now()
 
@@ -182,7 +211,7 @@ class Log:
 
     def _commit(self, group: list[_Submission]) -> None:
         if self.damage:
-            self._fail(group, ReadOnlyError(self.damage, hint="mulligan verify"))
+            self._fail(group, ReadOnlyError(self.damage, hint="mulligan store rebuild"))
             return
         before = (self._batch, self._seq, self._content_id, self.correction)
         try:

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
+from mulligan import child
 from mulligan.clock import Clock
-from mulligan.errors import ReadOnlyError
+from mulligan.errors import BusyError, MulliganError, ReadOnlyError
 from mulligan.store.atomic import make_private_directory
 from mulligan.store.catalogue import Catalogue, connect
 from mulligan.store.contents import Contents
 from mulligan.store.lock import DirectoryLock
 from mulligan.store.log import Log, make_reserve
+from mulligan.store.opening import open_catalogue
+from mulligan.store.rebuild import Built
 from mulligan.store.records import ClockFact
-from mulligan.store.replay import judge_older, open_catalogue, replay
 from mulligan.store.segments import SegmentKind, SegmentWriter
+from mulligan.store.snapshot_child import Made, Wanted
+from mulligan.store.swap import swap_in
+
+T = TypeVar("T", Built, Made)
 
 
 class Store:
     """An open store. `log` writes, `catalogue()` and `contents` read, from any thread.
 
-    Opening takes the lock (LockedError, exit 75), cuts a torn tail, replays the log behind the catalogue's watermark
-    and continues journal time. `first_start` is when this store was first opened (journal time). `damage` says why
-    nothing may be written; reading goes on.
+    Opening takes the lock (LockedError, exit 75), makes a catalogue anew that is lost or unreadable, cuts a torn tail,
+    replays the log behind the catalogue's watermark and continues journal time. `first_start` is when this store was
+    first opened (journal time). `damage` says why nothing may be written; reading goes on. `warnings` are about this
+    start.
     """
 
     def __init__(self, directory: str) -> None:
@@ -38,16 +49,18 @@ class Store:
     def _open(self) -> None:
         self.pool = os.path.join(self.directory, "content_pool")
         self.staging = os.path.join(self.directory, "staging")
+        self.quarantine = os.path.join(self.directory, "quarantine")
         for path in (self.pool, self.staging):
             make_private_directory(path)
         self.catalogue_path = os.path.join(self.directory, "catalogue.db")
-        connection = open_catalogue(self.catalogue_path)
-        self.replayed = replay(self.pool, connection, os.path.join(self.directory, "quarantine"))
+        connection, self.replayed, self.warnings = open_catalogue(self.catalogue_path, self.pool, self.quarantine)
         self._local = threading.local()
         self._readers: list[Catalogue] = []
         self._readers_lock = threading.Lock()
+        self._reorganizing = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._closing = False
         counters = self.catalogue()
-        judge_older(self.catalogue_path, self.replayed, counters.meta("batch"))
         self.clock = Clock(
             correction=counters.meta("correction"), latest=max(counters.meta("latest"), counters.meta("time"))
         )
@@ -66,9 +79,8 @@ class Store:
         self.log.start()
         if not self.damage:
             make_reserve(self.pool)
-            if not counters.meta("first_start"):
+            if not self.first_start:
                 self.log.append([ClockFact(self.clock.correction, self.clock.now())])
-        self.first_start = counters.meta("first_start")
 
     def _writer(self) -> SegmentWriter:
         if self.replayed.damage:
@@ -82,10 +94,15 @@ class Store:
         """Why nothing may be written; "" if all is well."""
         return self.log.damage
 
+    @property
+    def first_start(self) -> int:
+        """When this store was first opened (journal time); 0 if that is not known."""
+        return self.catalogue().meta("first_start")
+
     def require_writable(self) -> None:
         """Raise ReadOnlyError if nothing may be written."""
         if self.damage:
-            raise ReadOnlyError(self.damage, hint="mulligan verify")
+            raise ReadOnlyError(self.damage, hint="mulligan store rebuild")
 
     def catalogue(self) -> Catalogue:
         """The calling thread's read connection."""
@@ -107,6 +124,53 @@ class Store:
         if not self.damage:
             self.log.append([ClockFact(self.clock.correction, self.clock.now())])
 
+    @contextmanager
+    def reorganizing(self) -> Iterator[None]:
+        """Held by whoever moves contents, writes a snapshot or makes the catalogue anew. Raises BusyError."""
+        if not self._reorganizing.acquire(blocking=False):
+            raise BusyError("the store is being reorganized already", hint="try again when that has ended")
+        try:
+            yield
+        finally:
+            self._reorganizing.release()
+
+    def snapshot(self) -> int:
+        """Write a snapshot of the catalogue by a child process, and keep three; returns its batch when it is durable.
+
+        Within `reorganizing`. Raises MulliganError.
+        """
+        return self._ask(
+            "mulligan.store.snapshot_child", Wanted(self.pool, self.catalogue_path, self.log.batch), Made
+        ).batch
+
+    def rebuild(self) -> Built:
+        """Make the catalogue anew from snapshot and segments, and put it in the place of the one in use.
+
+        Work goes on meanwhile, but for a moment at the end. Damage is none any more afterwards: the log goes on behind
+        the last batch that could be read, in a new segment. Raises MulliganError; then the old catalogue is in use.
+        """
+        with self.reorganizing():
+            return swap_in(self, self._ask("mulligan.store.rebuild_child", self._wanted(), Built))
+
+    def _wanted(self) -> Wanted:
+        return Wanted(self.pool, self.catalogue_path, self.log.batch)
+
+    def _ask(self, module: str, wanted: Wanted, kind: type[T]) -> T:
+        def started(process: subprocess.Popen[bytes]) -> None:
+            self._child = process
+            if self._closing:
+                process.kill()
+
+        try:
+            found = child.ask(module, wanted, kind, started=started)
+        except child.ChildError as error:
+            raise MulliganError(f"the process for it {error}; nothing was changed", hint="try again") from error
+        finally:
+            self._child = None
+        if found.error:
+            raise MulliganError(found.error, hint="nothing was changed")
+        return found
+
     def disk_bytes(self) -> int:
         """What the store takes on disk, the reserve included."""
         total = 0
@@ -117,9 +181,13 @@ class Store:
 
     def close(self) -> None:
         """Commit what was submitted, close everything, give the lock up. Idempotent."""
-        self.log.stop()
-        self.contents.close()
-        for reader in self._readers:  # before the writer, whose end then takes the write-ahead log in
-            reader.close()
-        self.log.close()
-        self._lock.release()
+        self._closing = True
+        if (process := self._child) is not None:
+            process.kill()
+        with self._reorganizing:
+            self.log.stop()
+            self.contents.close()
+            for reader in self._readers:  # before the writer, whose end then takes the write-ahead log in
+                reader.close()
+            self.log.close()
+            self._lock.release()

@@ -33,6 +33,8 @@ from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
 from mulligan.supervisor.notify import Notifier
 from mulligan.supervisor.schedule import Schedule
 from mulligan.supervisor.signals import handled
+from mulligan.supervisor.snapshots import LOOK_SECONDS as SNAPSHOT_SECONDS
+from mulligan.supervisor.snapshots import Snapshots
 from mulligan.supervisor.tasks import Tasks
 from mulligan.watch.observer import make_observer
 
@@ -120,6 +122,7 @@ class Daemon:
             self._schedule.every(self._notifier.watchdog_seconds, "watchdog", self._alive)
         self._schedule.every(_CLEANUP_SECONDS, "cleanup", self._clean_up)
         self._schedule.every(LOOK_SECONDS, "search index", self._indexing.look)
+        self._schedule.every(SNAPSHOT_SECONDS, "snapshot", Snapshots(self._store).look)
         self._schedule_interval()
         self._notifier.ready(self._status_text())
         log.info("mulligand answers at %s", self._places.socket)
