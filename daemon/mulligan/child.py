@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 
 T = TypeVar("T")
-_running: set[subprocess.Popen[bytes]] = set()
+_LOOK_SECONDS = 0.2
 
 
 class ChildError(Exception):
@@ -21,43 +25,51 @@ class ChildError(Exception):
         self.status = status
 
 
-def ask(module: str, question: msgspec.Struct, kind: type[T], *, seconds: float | None = None) -> T:
-    """Run a module and give its answer. Raises ChildError, and TimeoutError with the child killed."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-m", module], stdin=pipe, stdout=pipe, cwd="/") as process:
-        _running.add(process)
+def ask(
+    module: str,
+    question: msgspec.Struct,
+    kind: type[T],
+    *,
+    seconds: float | None = None,
+    started: Callable[[subprocess.Popen[bytes]], None] = lambda _process: None,
+) -> T:
+    """Run a module and give its answer. Raises ChildError, and TimeoutError with the child killed.
+
+    `started` is told of the process: somebody else may kill it.
+    """
+    words = [sys.executable, "-m", module]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/") as process:
+        started(process)
         try:
-            said, _ = process.communicate(msgspec.msgpack.encode(question), timeout=seconds)
-        except subprocess.TimeoutExpired:
+            output, _ = process.communicate(msgspec.msgpack.encode(question), timeout=seconds)
+        except BaseException as error:
             process.kill()
-            raise TimeoutError(f"{module}: no answer after {seconds} s") from None
-        except BaseException:
-            process.kill()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimeoutError(f"{module}: no answer after {seconds} s") from None
             raise
-        finally:
-            _running.discard(process)
     if process.returncode == 0:
         try:
-            return msgspec.msgpack.decode(said, type=kind)
+            return msgspec.msgpack.decode(output, type=kind)
         except msgspec.DecodeError:
             pass
     raise ChildError(process.returncode)
 
 
-def end_all() -> None:
-    """Kill the children that are at work: whoever asked gets a ChildError. For any thread."""
-    for process in list(_running):
-        process.kill()
-
-
 def question(kind: type[T], niceness: int) -> T:
-    """What this process is asked."""
+    """What this process is asked. It ends when whoever asks is gone: another one may be about to ask the same."""
     os.nice(niceness)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     return msgspec.msgpack.decode(sys.stdin.buffer.read(), type=kind)
 
 
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)
+
+
 def answer(found: msgspec.Struct) -> None:
-    """Give the answer of this process."""
+    """Give the answer of this process, if whoever asked is still there."""
     # not sys.stdout: with PYTHONUNBUFFERED a signal may cut what it writes
-    with open(sys.stdout.fileno(), "wb", closefd=False) as answers:
+    with suppress(BrokenPipeError), open(sys.stdout.fileno(), "wb", closefd=False) as answers:
         answers.write(msgspec.msgpack.encode(found))

@@ -95,7 +95,7 @@ def test_the_limit_is_the_limit() -> None:
 # FORMAT.md
 
 FACTS = {str(fact.__struct_config__.tag): fact for fact in get_args(records.AnyFact)}
-PARTS = {kind.__name__: kind for kind in (Row, Entry, Stat, Checkpoint, Metadata, Tool, Git)}
+PARTS = {kind.__name__: kind for kind in (Row, Entry, Stat, Checkpoint, Metadata, Tool, Git, records.Moved)}
 
 
 def test_every_fact_is_described_and_no_other() -> None:

@@ -40,6 +40,8 @@ UNLIMITED = frozenset(
         "project.remove",
         "store.drill",
         "store.gc",
+        "store.purge",
+        "store.rebuild",
         "store.verify",
         "watch.sync",
     }

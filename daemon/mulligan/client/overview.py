@@ -48,7 +48,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "doctor": "try everything out and say what is wrong",
         "verify": "read every stored byte and compare",
         "drill": "prove that checkpoints can be restored",
+        "purge": "erase every captured version of a file",
         "gc": "free what nothing needs any more",
+        "store": "make a damaged catalogue anew",
         "completion": "completion for your shell",
     },
 }

@@ -110,6 +110,11 @@ class Capture:
         self.captured = 0
         self.on_rows: Callable[[list[Row]], None] = lambda _rows: None
 
+    @property
+    def _bytes_limit(self) -> int:
+        """The bytes of contents that are committed together; a small budget has small segments."""
+        return min(_BYTES_LIMIT, self._store.log.segment_limit)
+
     def open(self) -> None:
         """Take a descriptor of the root for one operation: none is held between operations (it would block umount)."""
         if self._root_fd < 0:
@@ -297,7 +302,7 @@ class Capture:
         limit = _ROWS_LIMIT
         if self.bulk:
             limit = _BULK_ROWS_BESIDE if self._store.log.is_shared else _BULK_ROWS
-        if len(self._rows) >= limit or self._bytes >= _BYTES_LIMIT:
+        if len(self._rows) >= limit or self._bytes >= self._bytes_limit:
             self._submit()
             while len(self._under_way) > _BATCHES_AHEAD:
                 self._acknowledge(self._under_way.pop(0))
@@ -352,7 +357,8 @@ class Capture:
         """Why a content that is new may not be stored; "" if it may."""
         if self._store.catalogue().is_purged(digest):
             return PURGED
-        return NO_ROOM if self._store.room.left <= 0 else ""
+        room = self._store.room
+        return "" if room.left > self._bytes or room.wait(self._bytes) else NO_ROOM
 
     def _is_stored(self, digest: bytes) -> bool:
         return digest in self._pending or self._store.contents.holds(digest)
@@ -406,7 +412,7 @@ class Capture:
                 self._refused = reason
                 return
             self._queue(encoding.encode(block, digest))
-        if self._bytes >= _BYTES_LIMIT:
+        if self._bytes >= self._bytes_limit:
             self._submit()
 
     def _queue(self, encoded: encoding.Encoded) -> None:

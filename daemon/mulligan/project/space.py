@@ -20,10 +20,13 @@ from mulligan.events import Bus
 from mulligan.journal.retention import Policy
 from mulligan.model import Checkpoint
 from mulligan.project import upkeep
+from mulligan.project.purging import Eraser
 from mulligan.project.registry import Registry
 from mulligan.project.worker import ProjectWorker
 from mulligan.store.collection import Collected, Collection
 from mulligan.store.room import NO_ROOM
+from mulligan.store.snapshot import prune, snapshots
+from mulligan.store.state import StateDatabase
 from mulligan.store.store import Store
 from mulligan.store.thinner import Scope
 
@@ -38,18 +41,26 @@ _GROWN = 0.02
 class Space:
     """Collections of one store; any thread. `policy` is the configured retention."""
 
-    def __init__(self, store: Store, registry: Registry, bus: Bus, policy: Callable[[], Policy]) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, bus: Bus, state: StateDatabase, policy: Callable[[], Policy]
+    ) -> None:
         self._store, self._registry, self._bus, self._policy = store, registry, bus, policy
         self.collection = Collection(store, self._snapshot)
+        self.eraser = Eraser(store, state, self.collection)
         self._relieving = threading.Lock()
         self._tried = 0
         #: Why the store does not get below its budget; "" if it does.
         self.short = ""
 
     def _snapshot(self, only_one: bool) -> int:
-        """The oldest batch that a snapshot would have to be followed by."""
-        del only_one
-        return 0
+        """Have a snapshot that is as new as the log's last segment but one; the batch behind which the log must stay.
+
+        When room is short, and when something is to be erased, only that one stays, for it was read back.
+        """
+        self._store.snapshot()
+        if only_one:
+            prune(self._store.pool, 1)
+        return min(snapshots(self._store.pool))
 
     def scopes(self, without: Iterable[Checkpoint] = ()) -> list[Scope]:
         """What is thinned by age: rows older than a day that no checkpoint needs, and no prompt that is kept."""
@@ -62,7 +73,8 @@ class Space:
         ]
 
     def collect(self) -> Collected:
-        """Thin and collect by age. Raises as `Collection.run`."""
+        """Thin and collect by age, and finish what was to be erased. Raises as `Collection.run`."""
+        self.eraser.finish()
         return self.collection.run(self.scopes(), forget_before=self._store.clock.now() - _DAY)
 
     def freed_by(self, going: Sequence[Checkpoint]) -> int:
@@ -80,7 +92,8 @@ class Space:
         if not self._relieving.acquire(blocking=False):
             return
         try:
-            self._relieve()
+            with self._store.room.making():
+                self._relieve()
         except BusyError:
             pass  # a collection is at work; the next look comes soon
         finally:
@@ -89,21 +102,23 @@ class Space:
 
     def _relieve(self) -> None:
         room = self._store.room
-        before, now = room.used(fresh=True), self._store.clock.now
+        before, now, forgotten = room.used(fresh=True), self._store.clock.now, 0
         self.collection.run(self.scopes(), forget_before=now() - _DAY, short=True)
         while room.excess():
             scopes = [Scope(project.id, now(), prompts=False) for project in self._store.catalogue().projects()]
             self.collection.run(scopes, forget_before=now(), short=True)
-            if not room.excess() or not self._forget_some():
+            if not room.excess() or not (gone := self._forget_some()):
                 break
+            forgotten += gone
         used = room.used(fresh=True)
         self._tried = 0 if not room.is_due else used + int(room.budget * _GROWN)
         self.short = "" if not room.is_due else f"{used} bytes cannot be reduced: what is left is kept in any case"
-        log.info("room was made: %d bytes before, %d after, of %d", before, used, room.budget)
+        words = "room was made: %d bytes before, %d now, of %d; %d checkpoints were forgotten"
+        log.log(logging.WARNING if forgotten else logging.INFO, words, before, used, room.budget, forgotten)
         self._bus.publish("store", bytes=used, budget_bytes=room.budget, short=bool(self.short))
 
-    def _forget_some(self) -> bool:
-        """Let a part of the checkpoints go that nothing protects, the oldest first; whether there was one."""
+    def _forget_some(self) -> int:
+        """Let a part of the checkpoints go that nothing protects, the oldest first; how many."""
         found: list[tuple[Checkpoint, ProjectWorker]] = []
         for worker in self._registry.workers():
             going = upkeep.plan_cleanup(worker, Policy(keep_last=1)).removed
@@ -114,8 +129,7 @@ class Space:
         for worker in {worker.project_id: worker for _, worker in some}.values():
             names = [made.id for made, whose in some if whose is worker]
             worker.call(partial(upkeep.let_go, worker, names)).result()
-            log.warning("project %s: %d checkpoints were forgotten to make room", os.fsdecode(worker.root), len(names))
-        return bool(some)
+        return len(some)
 
     def _look_again(self) -> None:
         """Paths that found no room are looked at again once there is some."""

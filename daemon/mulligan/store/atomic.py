@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
+
+UNFINISHED = ".new"
 
 
 def make_private_directory(path: str) -> None:
@@ -37,17 +42,24 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
         view = view[os.write(fd, view) :]
 
 
-def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
-    """Replace a file as a whole: temporary file, fsync, rename, fsync of the directory.
+@contextmanager
+def replacing(path: str, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """Replace a file as a whole by what is written: temporary file, fsync, rename, fsync of the directory.
 
-    A crash leaves the old or the new content, never a mixture; a left-over temporary file is overwritten next time.
+    A crash leaves the old or the new content, never a mixture; a left-over temporary file, of the same name with
+    `UNFINISHED` at its end, is overwritten next time. After an exception within, the old content stays.
     """
-    temporary = f"{path}.new"
+    temporary = path + UNFINISHED
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-    try:
-        write_all(fd, data)
+    with open(fd, "wb") as file:
+        yield file
+        file.flush()
         os.fsync(fd)
-    finally:
-        os.close(fd)
     os.replace(temporary, path)
     sync_directory(os.path.dirname(path) or ".")
+
+
+def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file as a whole by some bytes, as `replacing` does."""
+    with replacing(path, mode) as file:
+        file.write(data)

@@ -7,11 +7,13 @@ knows until the daemon has committed where they are.
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 
 import msgspec
 
 from mulligan import child
+from mulligan.errors import MulliganError
 from mulligan.journal.thinning import Thinned
 from mulligan.store import rewriting
 from mulligan.store.catalogue import NAME, Catalogue, connect
@@ -24,23 +26,18 @@ from mulligan.store.thinner import Scope, forgettable, plan
 _NICENESS = 10
 
 
-class Thin(msgspec.Struct, frozen=True, tag=True):
-    """Which rows leave the journals of some projects, and which operations of before a moment are forgotten."""
-
-    directory: str
-    scopes: list[Scope]
-    before: int
-
-
 class Sweep(msgspec.Struct, frozen=True, tag=True):
-    """Which contents nothing needs, of those up to an id; deltas are encoded anew within `limit` bytes.
+    """Which rows leave the journals of some projects, which operations of before a moment are forgotten, and which
+    contents nothing needs then, of those up to an id.
 
-    Nothing is to stand on the `erased` any more.
+    Deltas are encoded anew within `limit` bytes; nothing is to stand on the `erased` any more.
     """
 
     directory: str
     settled: int
     limit: int
+    scopes: list[Scope] = []
+    before: int = 0
     erased: list[bytes] = []
 
 
@@ -67,7 +64,7 @@ class Estimate(msgspec.Struct, frozen=True, tag=True):
 class Task(msgspec.Struct, frozen=True):
     """One of them."""
 
-    do: Thin | Sweep | Rewrite | Estimate
+    do: Sweep | Rewrite | Estimate
 
 
 class Dead(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -82,10 +79,10 @@ class Dead(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Answer(msgspec.Struct, kw_only=True):
-    """What was found: of `Thin` `thinned` by project, of `Sweep` `dead`, of both others `moved`.
+    """What was found: of `Sweep` `thinned` by project, `operations` and `dead`, of both others `moved`.
 
     `row`, `content` and `payload` are the last numbers that were looked at. `done` are the segments of which everything
-    needed was copied, `damaged` says what could not be.
+    needed was copied, `more` whether there are others, `damaged` says what could not be.
     """
 
     thinned: list[tuple[int, Thinned]] = []
@@ -96,31 +93,28 @@ class Answer(msgspec.Struct, kw_only=True):
     dead: list[Dead] = []
     moved: list[Moved] = []
     done: list[int] = []
+    more: bool = False
     damaged: list[str] = []
     bytes: int = 0
-
-
-def _thin(task: Thin, catalogue: Catalogue) -> Answer:
-    found = [(scope.project, plan(catalogue, scope)) for scope in task.scopes]
-    return Answer(
-        thinned=[(project, thinned) for project, thinned in found if thinned.rows],
-        operations=forgettable(catalogue, task.before) if task.before else [],
-    )
+    error: str = ""
 
 
 def _sweep(task: Sweep, catalogue: Catalogue, contents: Contents) -> Answer:
     catalogue.db.execute("begin")  # one state, whatever is committed meanwhile
     (payload,) = catalogue.db.execute("select coalesce(max(rowid), 0) from payload").fetchone()
     row, content = catalogue.meta("seq"), catalogue.meta("content_id")
+    thinned = [(scope.project, rows) for scope in task.scopes if (rows := plan(catalogue, scope)).rows]
+    operations = forgettable(catalogue, task.before) if task.before else []
     erased = frozenset(task.erased)
-    found = references(catalogue, contents, erased=erased)
+    gone = frozenset(seq for _, rows in thinned for seq in rows.rows)
+    found = references(catalogue, contents, gone, frozenset(operations), erased)
     copies = Copies(contents.directory)
     freed = rewriting.rebase(contents, found, copies, task.limit, erased)
     copies.finish()
     catalogue.db.execute("commit")
     going = [found.places[one] for one in sorted({*found.dead, *freed}) if one <= task.settled]
     return Answer(
-        row=row, content=content, payload=payload, moved=copies.moved,
+        thinned=thinned, operations=operations, row=row, content=content, payload=payload, moved=copies.moved,
         dead=[Dead(p.id, p.segment, p.offset, p.hash, p.base, p.encoding) for p in going],
     )  # fmt: skip
 
@@ -135,7 +129,7 @@ def _rewrite(task: Rewrite, catalogue: Catalogue, contents: Contents) -> Answer:
     going = [victim for victim in chosen if victim.number not in avoided]
     done, damaged = rewriting.copy(contents.directory, going, copies, task.limit)
     copies.finish()
-    return Answer(moved=copies.moved, done=done, damaged=damaged)
+    return Answer(moved=copies.moved, done=done, more=len(done) + len(damaged) < len(going), damaged=damaged)
 
 
 def _estimate(task: Estimate, catalogue: Catalogue, contents: Contents) -> Answer:
@@ -155,8 +149,6 @@ def answer(task: Task) -> Answer:
     catalogue = Catalogue(connect(os.path.join(do.directory, NAME)))
     contents = Contents(os.path.join(do.directory, "content_pool"), lambda: catalogue)
     try:
-        if isinstance(do, Thin):
-            return _thin(do, catalogue)
         if isinstance(do, Sweep):
             return _sweep(do, catalogue, contents)
         if isinstance(do, Rewrite):
@@ -171,7 +163,11 @@ def main() -> int:
     """Do the task on the standard input."""
     os.umask(0o077)
     task = child.question(Task, _NICENESS)
-    child.answer(answer(task))
+    try:
+        found = answer(task)
+    except (OSError, sqlite3.Error, MulliganError) as error:
+        found = Answer(error=f"nothing was collected: {error}")
+    child.answer(found)
     return 0
 
 

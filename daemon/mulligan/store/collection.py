@@ -12,19 +12,18 @@ import logging
 import os
 import shutil
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from mulligan import child
-from mulligan.errors import BusyError, MulliganError
+from mulligan.errors import MulliganError
 from mulligan.faults import point
 from mulligan.journal.thinning import Thinned
 from mulligan.store import search_index
 from mulligan.store.atomic import sync_directory
-from mulligan.store.collect_child import Answer, Estimate, Rewrite, Sweep, Task, Thin
+from mulligan.store.collect_child import Answer, Estimate, Rewrite, Sweep, Task
 from mulligan.store.encoding import Encoding, block_hashes
 from mulligan.store.records import AnyFact, DropFact, ForgetFact, PlaceFact, PurgeFact, ThinFact
 from mulligan.store.references import payload_hashes
@@ -61,47 +60,46 @@ class Collection:
 
     def __init__(self, store: Store, snapshot: Callable[[bool], int]) -> None:
         self._store, self._snapshot = store, snapshot
-        self._running = threading.Lock()
 
     def run(self, scopes: Sequence[Scope], *, forget_before: int = 0, short: bool = False) -> Collected:
         """Thin and collect. With `short` room is short: more is copied, and older snapshots go at once.
 
         Raises BusyError beside another collection, ReadOnlyError, StoreFullError, MulliganError if the child died.
         """
-        with self._alone():
+        with self.alone():
             collected = Collected()
-            self._thin(scopes, forget_before, collected)
-            self._sweep(collected)
+            self._sweep(collected, scopes, forget_before)
             self._rewrite(collected, ratio=SHORT_RATIO if short else RATIO, one=short)
             return collected
 
     def purge(self, hashes: Sequence[bytes]) -> None:
-        """Let nothing stand on some contents, and nothing name them; `erase` then has their bytes go.
+        """Let nothing stand on some contents, and nothing name them; `erase` then has their bytes go. Within `alone`.
 
         Operations of a project that has them must not be under way.
         """
-        with self._alone():
-            self._store.log.between(lambda _db: self._store.log.condemned.purge(hashes)).result()
-            point("purge.condemned")
-            self._place(self._ask(Sweep(self._store.directory, 0, 0, list(hashes))))
-            point("purge.based_anew")
-            self._store.log.append([PurgeFact(list(hashes))])
-            point("purge.committed")
+        with self._store.log.held():
+            self._store.log.condemned.purge(hashes)
+        point("purge.condemned")
+        self._place(self._ask(Sweep(self._store.directory, 0, 0, erased=list(hashes))))
+        point("purge.based_anew")
+        self._store.log.append([PurgeFact(list(hashes))])
+        point("purge.committed")
 
     def erase(self, hashes: Sequence[bytes] = (), *, everything: bool = False) -> Collected:
         """Have the bytes of purged contents go from every segment; with `everything` all that nothing names.
 
-        The catalogue is written anew, its free pages with it, and what can be made again is thrown away.
+        The catalogue is written anew, its free pages with it, and what can be made again is thrown away. Within
+        `alone`.
         """
-        with self._alone():
-            collected = Collected()
-            self._sweep(collected)
-            self._rewrite(collected, ratio=_ALL if everything else SHORT_RATIO, one=True, holding=hashes)
-            search_index.remove(os.path.join(self._store.directory, search_index.NAME))
-            shutil.rmtree(os.path.join(self._store.directory, "quarantine"), ignore_errors=True)
-            point("purge.rewritten")
-            self._store.log.between(_vacuum).result()
-            return collected
+        collected = Collected()
+        self._sweep(collected)
+        self._rewrite(collected, ratio=_ALL if everything else SHORT_RATIO, one=True, holding=hashes)
+        search_index.remove(os.path.join(self._store.directory, search_index.NAME))
+        shutil.rmtree(self._store.quarantine, ignore_errors=True)
+        point("purge.rewritten")
+        with self._store.log.held() as db:
+            _vacuum(db)
+        return collected
 
     def holding(self, hashes: Sequence[bytes]) -> list[int]:
         """The segments in which a record of one of these still lies."""
@@ -111,30 +109,29 @@ class Collection:
 
     def estimate(self, now: Sequence[Scope], then: Sequence[Scope]) -> int:
         """The bytes of contents that would leave if it was thinned as `then` says, beyond those of `now`."""
-        return self._ask(Estimate(self._store.directory, list(now), list(then))).bytes
+        question = Task(Estimate(self._store.directory, list(now), list(then)))
+        try:
+            return child.ask(_CHILD, question, Answer).bytes
+        except child.ChildError as error:
+            raise MulliganError(f"the estimating process {error}", hint="see the log") from error
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        if not self._running.acquire(blocking=False):
-            raise BusyError("a collection is at work already", hint="try again when it has ended")
-        try:
+    def alone(self, seconds: float = 0) -> Iterator[None]:
+        """Held while the store is reorganized; another one is waited for so long. Raises BusyError, ReadOnlyError."""
+        with self._store.reorganizing(seconds):
             self._store.require_writable()
             yield
-        finally:
-            self._running.release()
 
-    def _ask(self, do: Thin | Sweep | Rewrite | Estimate) -> Answer:
-        try:
-            return child.ask(_CHILD, Task(do), Answer)
-        except child.ChildError as error:
-            raise MulliganError(f"the collecting process {error}", hint="see the log; nothing was lost") from error
+    def _ask(self, do: Sweep | Rewrite | Estimate) -> Answer:
+        return self._store.ask(_CHILD, Task(do), Answer)
 
-    # rows
+    # rows and contents
 
-    def _thin(self, scopes: Sequence[Scope], forget_before: int, collected: Collected) -> None:
-        if not scopes and not forget_before:
-            return
-        found = self._ask(Thin(self._store.directory, list(scopes), forget_before))
+    def _sweep(self, collected: Collected, scopes: Sequence[Scope] = (), forget_before: int = 0) -> None:
+        """Commit what leaves the journal, then what leaves the store."""
+        store = self._store
+        question = Sweep(store.directory, store.settled(), store.log.segment_limit, list(scopes), forget_before)
+        found = self._ask(question)
         before = {scope.project: 0 if scope.prompts and not scope.prompts_from else scope.young for scope in scopes}
         for project, thinned in found.thinned:
             collected.rows += len(thinned.rows)
@@ -143,23 +140,18 @@ class Collection:
                 point("collect.thinned")
         for some in _chunks(found.operations):
             self._commit([ForgetFact(some)])
+        self._place(found)
+        with store.log.held() as db:
+            dead = self._condemn(db, found)
+        point("collect.condemned")
+        for more in _chunks(dead):
+            self._commit([DropFact(more)])
+            point("collect.dropped")
+        collected.contents += len(dead)
 
     def _commit(self, facts: Sequence[AnyFact]) -> None:
         """In the lane that lets all others pass."""
         self._store.log.submit(facts, bulk=True).result()
-
-    # contents
-
-    def _sweep(self, collected: Collected) -> None:
-        limit = self._store.log.segment_limit
-        found = self._ask(Sweep(self._store.directory, self._store.settled(), limit))
-        self._place(found)
-        dead = self._store.log.between(lambda db: self._condemn(db, found)).result()
-        point("collect.condemned")
-        for some in _chunks(dead):
-            self._commit([DropFact(some)])
-            point("collect.dropped")
-        collected.contents = len(dead)
 
     def _condemn(self, db: sqlite3.Connection, found: Answer) -> list[tuple[int, int, int]]:
         """Take out what came to be needed since the child looked; from now on nothing may build on the rest.
@@ -196,8 +188,8 @@ class Collection:
     # segments
 
     def _rewrite(self, collected: Collected, *, ratio: float, one: bool, holding: Sequence[bytes] = ()) -> None:
-        """Rewrite what has less than this ratio of needed bytes, or one of the hashes; `one`: a single snapshot stays."""
-        current = self._store.log.between(lambda _db: self._store.log.leave_segment()).result()
+        """Rewrite what has less than this ratio of needed bytes, or a hash; `one`: a single snapshot stays."""
+        current = self._store.log.leave_segment()
         snapshot = self._snapshot(one)
         point("collect.snapshot")
         avoid: list[int] = []
@@ -211,17 +203,23 @@ class Collection:
             if not found.done:
                 return
             self._place(found)
-            self._store.log.between(_make_durable).result()
+            with self._store.log.held() as db:
+                _make_durable(db)
             collected.bytes -= sum(one.stored + RECORD_HEADER_SIZE for one in found.moved)
             for number in found.done:
                 collected.bytes += self._unlink(number)
             collected.segments += len(found.done)
             avoid += sorted({one.segment for one in found.moved})
+            self._store.room.was_made()
+            if not found.more:
+                return
 
     def _unlink(self, number: int) -> int:
         """Nothing is in a segment any more; what a child may have stored there meanwhile is to be read again."""
-        if self._store.log.between(lambda db: self._is_named(db, number)).result():
-            return 0
+        with self._store.log.held() as db:
+            if db.execute("select 1 from content where segment = ? limit 1", (number,)).fetchone() is not None:
+                return 0
+            self._store.log.condemned.close_segment(number)
         point("collect.unlink")
         path = segment_path(self._store.pool, number)
         size = os.path.getsize(path)
@@ -229,12 +227,6 @@ class Collection:
         sync_directory(self._store.pool)
         self._store.contents.let_go(number)
         return size
-
-    def _is_named(self, db: sqlite3.Connection, number: int) -> bool:
-        named = db.execute("select 1 from content where segment = ? limit 1", (number,)).fetchone() is not None
-        if not named:
-            self._store.log.condemned.close_segment(number)
-        return named
 
 
 def _vacuum(db: sqlite3.Connection) -> None:

@@ -13,10 +13,10 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -45,8 +45,9 @@ _GRACE = 4 * MILLISECOND
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 #: An fsync that failed is tried again in this many segments altogether.
 _ATTEMPTS = 3
+#: Of the catalogue's write-ahead log (4 KiB each): a checkpoint of few is frequent, one of many takes long.
+_LEAST_PAGES, _MOST_PAGES, _PAGE = 100, 2000, 4096
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -83,20 +84,6 @@ class _Submission:
     first_seq: int = 0
 
 
-@dataclass(slots=True)
-class _Action(Generic[T]):
-    """Something that is done in the thread, with no batch under way."""
-
-    do: Callable[[], T]
-    future: Future[T] = field(default_factory=Future)
-
-    def run(self) -> None:
-        try:
-            self.future.set_result(self.do())
-        except Exception as error:  # noqa: BLE001 - whoever asked gets it
-            self.future.set_exception(error)
-
-
 class Log:
     """The writer of one store. `damage` is set to a reason when nothing may be written any more."""
 
@@ -117,8 +104,8 @@ class Log:
         self.correction = clock.correction
         self._waiting: deque[_Submission] = deque()
         self._bulk: deque[_Submission] = deque()
-        self._actions: deque[_Action[Any]] = deque()
         self._ready = threading.Condition()
+        self._committing = threading.Lock()
         self._closing = False
         self._left = False
         self._last_other = 0
@@ -130,6 +117,8 @@ class Log:
         #: Called in the log's thread when a fourth of a segment was written since the last time; may not block.
         self.grown: Callable[[], None] = lambda: None
         self._grown = 0
+        #: Bytes that were appended to segments since the start.
+        self.written = 0
 
     def start(self) -> None:
         """Begin to commit."""
@@ -171,7 +160,7 @@ class Log:
         submission = _Submission(facts, contents, bulk)
         submission.future.set_running_or_notify_cancel()  # whoever waits may go away; what was submitted is committed
         if self.damage:
-            submission.future.set_exception(ReadOnlyError(self.damage, hint="mulligan verify"))
+            submission.future.set_exception(ReadOnlyError(self.damage, hint="mulligan store rebuild"))
             return submission.future
         with self._ready:
             if self._closing:
@@ -183,47 +172,62 @@ class Log:
                 self._ready.notify()
         return submission.future
 
-    def between(self, action: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """Have something done in the log's thread between two batches, with the connection that writes the catalogue.
-
-        Everything that was submitted before may still wait. The future raises what the action raises, and BusyError.
-        """
-        waiting: _Action[T] = _Action(lambda: action(self._db))
-        waiting.future.set_running_or_notify_cancel()
-        with self._ready:
-            if self._closing:
-                waiting.future.set_exception(BusyError("the store is being closed", hint="try again in a moment"))
-            else:
-                self._actions.append(waiting)
-                self._ready.notify()
-        return waiting.future
+    def set_sizes(self, segment: int) -> None:
+        """At which size (bytes) a segment is left for a new one; the catalogue's write-ahead log is kept as small."""
+        self.segment_limit = segment
+        pages = max(_LEAST_PAGES, min(_MOST_PAGES, segment // _PAGE))
+        with self._committing:
+            self._db.execute(f"pragma wal_autocheckpoint = {pages}")
 
     def leave_segment(self) -> int:
-        """Go on in a new segment; its number. For `between`. Raises OSError."""
-        if self._writer.offset > SEGMENT_HEADER_SIZE:
-            self._roll()
-        return self._writer.number
+        """Go on in a new segment, if there is anything in this one; its number. Raises OSError."""
+        with self._committing:
+            if self._writer.offset > SEGMENT_HEADER_SIZE:
+                self._roll()
+            return self._writer.number
 
     def append(self, facts: Sequence[AnyFact], contents: Sequence[encoding.Encoded | Placed] = ()) -> Receipt:
         """Submit and wait until it is durable."""
         return self.submit(facts, contents).result()
 
+    @property
+    def batch(self) -> int:
+        """The number of the last batch that was committed."""
+        return self._batch
+
+    @contextmanager
+    def held(self) -> Iterator[sqlite3.Connection]:
+        """Nothing is committed meanwhile, and whoever holds it may write the catalogue; what is submitted waits."""
+        with self._committing:
+            yield self._db
+
+    def go_on(self, writer: SegmentWriter | None, *, batch: int, seq: int, content_id: int, correction: int) -> None:
+        """While it is held: another state of the catalogue is the last one; with a writer the log goes on there.
+
+        What was damage is none any more. In a new segment the next batch is committed now, so that the log is known to
+        go on there: later batches of earlier segments are void. Raises what committing raises.
+        """
+        self._batch, self._seq, self._content_id, self.correction = batch, seq, content_id, correction
+        if writer is None:
+            return
+        self._writer.close()
+        self._writer, self._left, self.damage = writer, False, ""
+        anchor = _Submission([ClockFact(self._clock.correction, self._clock.now())], ())
+        self._commit([anchor])
+        anchor.future.result()
+
     def _run(self) -> None:
         while group := self._next_group():
-            self._commit(group)
+            with self._committing:
+                self._commit(group)
             if not group[0].bulk:
                 self._last_other = self._clock.now()
 
     def _next_group(self) -> list[_Submission]:
-        """Everything that waits, but of the bulk lane one only; empty at the end. Actions are done on the way."""
+        """Everything that waits, but of the bulk lane one only; empty at the end."""
         with self._ready:
             while not (self._waiting or self._bulk or self._closing):
-                if self._actions:
-                    self._act()
-                else:
-                    self._ready.wait()
-            if self._actions:
-                self._act()
+                self._ready.wait()
             # Whoever used the log often comes again at once: a checkpoint follows the capture that it asked for.
             if not self._waiting and (left := self._last_other + _GRACE - self._clock.now()) > 0:
                 self._ready.wait_for(lambda: self._waiting or self._closing, left / NANOSECONDS)
@@ -232,19 +236,9 @@ class Log:
                 group.append(self._bulk.popleft())
             return group
 
-    def _act(self) -> None:
-        """Do what waits for the thread; called and left with the lock."""
-        while self._actions:
-            action = self._actions.popleft()
-            self._ready.release()
-            try:
-                action.run()
-            finally:
-                self._ready.acquire()
-
     def _commit(self, group: list[_Submission]) -> None:
         if self.damage:
-            self._fail(group, ReadOnlyError(self.damage, hint="mulligan verify"))
+            self._fail(group, ReadOnlyError(self.damage, hint="mulligan store rebuild"))
             return
         if self.condemned and not (group := self._still_good(group)):
             return
@@ -340,6 +334,7 @@ class Log:
                 data, batch, seq, content_id = self._encode(group)
                 self._writer.append(data)
                 self._grown += len(data)
+                self.written += len(data)
             except OSError as error:
                 if error.errno not in _FULL:
                     raise

@@ -50,16 +50,21 @@ def references(
     catalogue: Catalogue,
     contents: Contents,
     without: frozenset[int] = frozenset(),
+    forgotten: frozenset[str] = frozenset(),
     erased: frozenset[bytes] = frozenset(),
 ) -> References:
-    """What is needed behind the catalogue's present state, had it no rows `without`; nothing needs the erased."""
+    """What is needed behind the catalogue's present state, had it no rows `without` and no operation that is forgotten.
+
+    Nothing needs the erased.
+    """
     found = References({place.id: place for place in catalogue.places()})
     by_hash = {place.hash: place.id for place in found.places.values() if place.hash not in erased}
     for seq, digest in catalogue.db.execute("select seq, hash from row where kind = 1"):
         if seq not in without and (content := by_hash.get(digest)):
             found.live.add(content)
-    for (body,) in catalogue.db.execute("select body from payload"):
-        found.live.update(by_hash[digest] for digest in payload_hashes(body) if digest in by_hash)
+    for operation, body in catalogue.db.execute("select operation, body from payload"):
+        if operation not in forgotten:
+            found.live.update(by_hash[digest] for digest in payload_hashes(body) if digest in by_hash)
     for content in list(found.live):
         if found.places[content].encoding == Encoding.BLOCKS:
             blocks = block_hashes(contents.payload(found.places[content]))

@@ -6,7 +6,8 @@ Any thread. What is on disk is added up again at most so often; a few directorie
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from mulligan.clock import NANOSECONDS
 from mulligan.store.segments import SEGMENT_LIMIT
@@ -15,19 +16,24 @@ from mulligan.store.segments import SEGMENT_LIMIT
 NO_ROOM = "no room in the budget"
 _LOOK = NANOSECONDS // 4
 #: A collection is due beyond this part of the budget, and goes on until this part is reached.
-_DUE, _ENOUGH = 0.9, 0.8
+_DUE, _ENOUGH = 0.85, 0.75
+#: So long room that is being made is waited for, before a content is left out.
+_WAIT_SECONDS = 1.0
 #: Segments and the reserve take at most this part of the budget, so that little room is needed to rewrite one.
 _SHARE = 16
 _LEAST_SEGMENT, _MOST_RESERVE = 1 << 20, 8 << 20
 
 
 class Room:
-    """The room of one store. `measure` gives the bytes on disk, `now` the time."""
+    """The room of one store. `measure` gives the bytes on disk, `now` the time, `written` what the log wrote so far."""
 
-    def __init__(self, measure: Callable[[], int], now: Callable[[], int]) -> None:
-        self._measure, self._now = measure, now
+    def __init__(self, measure: Callable[[], int], now: Callable[[], int], written: Callable[[], int]) -> None:
+        self._measure, self._now, self._written = measure, now, written
         self._lock = threading.Lock()
+        self._made = threading.Condition()
+        self._makers = 0
         self._used, self._looked = 0, -_LOOK
+        self._written_then = 0
         #: In bytes; 0: no limit is known yet.
         self.budget = 0
 
@@ -42,17 +48,45 @@ class Room:
         return min(_MOST_RESERVE, max(_LEAST_SEGMENT, self.budget // _SHARE)) if self.budget else _MOST_RESERVE
 
     def used(self, *, fresh: bool = False) -> int:
-        """What the store takes on disk, as of the last quarter of a second."""
+        """What the store takes on disk: as it was in the last quarter of a second, and what the log wrote since."""
         with self._lock:
             now = self._now()
             if fresh or now - self._looked >= _LOOK:
+                self._written_then = self._written()
                 self._used, self._looked = self._measure(), now
-            return self._used
+            return self._used + self._written() - self._written_then
 
     @property
     def left(self) -> int:
-        """What may be stored still; negative beyond the budget."""
-        return self.budget - self.used() if self.budget else 1 << 62
+        """What may be stored still; negative if there is no room.
+
+        Contents stop a segment below the budget: what is said of them, and copies that a collection makes, need some.
+        """
+        return self.budget - self.segment_limit - self.used() if self.budget else 1 << 62
+
+    def wait(self, needed: int) -> bool:
+        """Whether there is more room than needed, now or once it was made by somebody who is at it."""
+        with self._made:
+            self._made.wait_for(lambda: not self._makers or self.left > needed, _WAIT_SECONDS)
+        return self.left > needed
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """While room is made, whoever needs some waits."""
+        with self._made:
+            self._makers += 1
+        try:
+            yield
+        finally:
+            with self._made:
+                self._makers -= 1
+            self.was_made()
+
+    def was_made(self) -> None:
+        """Something was freed."""
+        self.used(fresh=True)
+        with self._made:
+            self._made.notify_all()
 
     @property
     def is_due(self) -> bool:

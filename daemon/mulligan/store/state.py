@@ -21,7 +21,7 @@ from mulligan.store.atomic import make_private_directory
 log = logging.getLogger(__name__)
 VERSION = 1
 #: Under this scope stands what is known of the store as a whole.
-_STORE, _BUDGET, _DRILL = "store", "budget_bytes", "last_drill"
+_STORE, _BUDGET, _DRILL, _ERASING = "store", "budget_bytes", "last_drill", "erasing"
 _MOST_BUDGET, _LEAST_BUDGET = 10 << 30, 1 << 20
 _WAL_TRIES, _WAL_PAUSE_SECONDS = 250, 0.02
 _SCHEMA = """
@@ -117,6 +117,17 @@ class StateDatabase:
     def keep_drill(self, result: dict[str, Any]) -> None:
         """Remember how the last drill ended. Raises ReadOnlyError."""
         self.set(_STORE, "", _DRILL, result)
+
+    def keep_erasing(self, what: str) -> None:
+        """Remember that the segments are to be rid of `purged` contents, or of `everything` dead; "" when they are."""
+        if what:
+            self.set(_STORE, "", _ERASING, what)
+        else:
+            self.unset(_STORE, "", _ERASING)
+
+    def erasing(self) -> str:
+        """What the segments are still to be rid of; "" if nothing."""
+        return str(self.settings(_STORE, "").get(_ERASING) or "")
 
     def last_drill(self) -> dict[str, Any] | None:
         """How the last drill ended, if there was one."""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from mulligan.errors import BusyError
+from mulligan.errors import BusyError, MulliganError
 from mulligan.project.space import Space
 from mulligan.store.store import Store
 
@@ -41,6 +41,14 @@ class Collecting:
             log.info("collected: %d versions, %d contents, %d bytes", done.rows, done.contents, done.bytes)
         for damaged in done.damaged:
             log.warning("not collected: %s", damaged)
+
+    async def begin(self) -> None:
+        """Finish an erasure that was cut short, and make room if it is short."""
+        try:
+            await asyncio.to_thread(self._space.eraser.finish)
+        except MulliganError as error:
+            log.warning("what was purged is not erased yet: %s", error.message)
+        await self.look()
 
     async def look(self) -> None:
         """Make room if it is short."""

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from mulligan import child, logs
+from mulligan import logs
 from mulligan.config import Config, load
 from mulligan.control import handlers as _handlers  # noqa: F401 - registers the methods
 from mulligan.control.server import Server, bind
@@ -35,6 +35,8 @@ from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
 from mulligan.supervisor.notify import Notifier
 from mulligan.supervisor.schedule import Schedule
 from mulligan.supervisor.signals import handled
+from mulligan.supervisor.snapshots import LOOK_SECONDS as SNAPSHOT_SECONDS
+from mulligan.supervisor.snapshots import Snapshots
 from mulligan.supervisor.tasks import Tasks
 from mulligan.watch.observer import make_observer
 
@@ -75,7 +77,9 @@ class Daemon:
         self._settings = Settings(self._state, self.config)
         default = default_budget(self._state, self._store.directory)
         self._store.set_budget(self._config.budget_bytes or default)
-        self._space = Space(self._store, self._registry, self._bus, lambda: upkeep.configured(self._config))
+        self._space = Space(
+            self._store, self._registry, self._bus, self._state, lambda: upkeep.configured(self._config)
+        )
         self._schedule = Schedule(self._store.clock)
         self._services = Services(
             store=self._store,
@@ -129,12 +133,14 @@ class Daemon:
         self._schedule.every(COLLECT_SECONDS, "collect", self._collecting.collect)
         self._schedule.every(ROOM_SECONDS, "room", self._collecting.look)
         self._schedule.every(LOOK_SECONDS, "search index", self._indexing.look)
+        self._schedule.every(SNAPSHOT_SECONDS, "snapshot", Snapshots(self._store).look)
         self._schedule_interval()
+        self._tasks.spawn(self._collecting.begin(), "room")
         self._notifier.ready(self._status_text())
         log.info("mulligand answers at %s", self._places.socket)
         await self._stopping.wait()
         self._notifier.stopping("finishing the write in hand")
-        child.end_all()
+        self._store.interrupt()
         await self._schedule.stop()
         await self._server.close()
         await asyncio.to_thread(self._follower.stop)

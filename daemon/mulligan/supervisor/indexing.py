@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Callable
 
-from mulligan.store.search_index import lacks
+from mulligan.store.search_index import NAME, lacks
 from mulligan.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ class Indexing:
             if self._lacks:
                 log.warning("nothing is indexed for searches: %s", self._lacks)
         seq = await asyncio.to_thread(lambda: self._store.catalogue().meta("seq"))
+        if not os.path.exists(os.path.join(self._store.directory, NAME)):
+            self._seq = 0  # it was thrown away, perhaps
         if self._lacks or seq - self._seq < _MANY:
             return
         words = ("-m", "mulligan.store.search_child", self._store.directory, str(self._budget()))

@@ -25,9 +25,9 @@ from support.storing import add_project, checkpoint, file_entry, opened, read, r
 _RANDOM = random.Random(5)
 
 
-def collect(store: Store, snapshot: Callable[[bool], int] = lambda _short: 1 << 62) -> Collected:
+def collect(store: Store, snapshot: Callable[[bool], int] | None = None) -> Collected:
     """Keep what checkpoints and the live tree need, and nothing that is only young."""
-    collection = Collection(store, snapshot)
+    collection = Collection(store, snapshot or (lambda _short: store.snapshot()))
     scopes = [Scope(project.id, store.clock.now(), prompts=False) for project in store.catalogue().projects()]
     return collection.run(scopes, forget_before=store.clock.now(), short=True)
 
@@ -300,5 +300,5 @@ def test_the_same_catalogue_comes_from_the_log(tmp_path: Path) -> None:
 def test_only_one_collection_runs(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         collection = Collection(store, lambda _short: 0)
-        with collection._running, pytest.raises(BusyError):
+        with store.reorganizing(), pytest.raises(BusyError):
             collection.run([])

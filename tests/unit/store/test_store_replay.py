@@ -40,6 +40,7 @@ from mulligan.store.records import (
     UsageFact,
 )
 from mulligan.store.schema import SCHEMA, SCHEMA_VERSION
+from mulligan.store.snapshot import snapshots
 from mulligan.store.store import Store
 from support.storing import (
     add_project,
@@ -199,7 +200,26 @@ def test_a_catalogue_of_an_older_version_is_folded_anew_at_the_start(tmp_path: P
     assert catalogues(tmp_path) == ["catalogue.db"], "the older one is not kept"
 
 
-def test_an_older_catalogue_is_kept_until_the_log_has_given_all_that_it_knew(tmp_path: Path) -> None:
+def test_what_an_older_catalogue_knows_beyond_the_log_is_kept(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        add_project(store)
+        write(store, {b"f": b"one\n"})
+        write(store, {b"f": b"two\n"})
+        known = store.catalogue().meta("batch")
+    *_, end, _ = group_ends(segment(tmp_path))
+    os.truncate(segment(tmp_path), end)
+    make_older(tmp_path)
+    for _ in range(2):
+        with opened(tmp_path) as store:
+            assert store.damage == f"the log ends with batch {known - 1}, and the catalogue knows {known}"
+            live = store.catalogue().live(1, b"f")
+            assert live is not None and live.entry == file_entry(b"two\n")
+        assert segment(tmp_path).stat().st_size == end
+        assert catalogues(tmp_path) == ["catalogue.db"]
+        assert snapshots(str(tmp_path / "content_pool")) == [known]
+
+
+def test_an_older_catalogue_that_cannot_be_read_is_kept_if_the_log_holds_less(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         add_project(store)
         write(store, {b"f": b"one\n"})
@@ -207,13 +227,20 @@ def test_an_older_catalogue_is_kept_until_the_log_has_given_all_that_it_knew(tmp
     *_, end, _ = group_ends(segment(tmp_path))
     os.truncate(segment(tmp_path), end)
     make_older(tmp_path)
+    connection = sqlite3.connect(tmp_path / "catalogue.db")
+    (page,) = connection.execute("select rootpage from sqlite_master where name = 'row'").fetchone()
+    (size,) = connection.execute("pragma page_size").fetchone()
+    connection.close()
+    with (tmp_path / "catalogue.db").open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
     for _ in range(2):
         with opened(tmp_path) as store:
             assert "catalogue of an older version knows" in store.damage
             live = store.catalogue().live(1, b"f")
             assert live is not None and live.entry == file_entry(b"one\n")
         assert segment(tmp_path).stat().st_size == end
-        assert catalogues(tmp_path) == ["catalogue.db", "catalogue.db.older"]
+        assert "catalogue.db.older" in catalogues(tmp_path)
 
 
 def test_V4_a_newer_catalogue_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
@@ -228,15 +255,34 @@ def test_V4_a_newer_catalogue_is_refused_and_left_as_it_is(tmp_path: Path) -> No
         assert refused.value.exit_status == 78
 
 
-def test_V4_a_catalogue_that_is_none_is_said_and_never_started_afresh(tmp_path: Path) -> None:
+@pytest.mark.parametrize("broken", ["no database", "a page", "no tables"])
+def test_V4_a_catalogue_that_cannot_be_read_is_set_aside_and_made_anew(
+    tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "catalogue.db"
     with opened(tmp_path) as store:
-        add_project(store)
-    forget_catalogue(tmp_path)
-    (tmp_path / "catalogue.db").write_bytes(b"not a database, " * 100)
-    with pytest.raises(IntegrityError) as said:
-        Store(str(tmp_path))
-    assert "made again from the log" in said.value.hint
-    assert (tmp_path / "catalogue.db").read_bytes().startswith(b"not a database")
+        for facts in everything():
+            store.log.append(facts)
+    expected = tables(place)
+    for _ in range(2):
+        if broken == "no tables":
+            connection = sqlite3.connect(place)
+            connection.execute("drop table meta")
+            connection.close()
+        else:
+            with place.open("r+b") as file:
+                file.seek(0 if broken == "no database" else 100)
+                file.write(b"not a database, " * 100)
+        damaged = place.read_bytes()
+        caplog.clear()
+        with opened(tmp_path) as store:
+            (warning,) = store.warnings
+            assert "could not be read" in warning and warning in caplog.text
+            assert (store.damage, tables(place)) == ("", expected)
+        assert (tmp_path / "catalogue.db.damaged").read_bytes() == damaged, "the last one is kept"
+        assert catalogues(tmp_path) == ["catalogue.db", "catalogue.db.damaged"]
+    with opened(tmp_path) as store:
+        assert store.warnings == []
 
 
 def test_a_batch_that_cannot_be_folded_makes_the_store_read_only(

@@ -88,6 +88,6 @@ def tokens(count: int) -> str:
     return f"{count / 1000:.0f}k" if count < 999_500 else f"{count / 1e6:.1f}M"
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 file`, `3,210 files`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 file`, `3,210 files`, `2 batches`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

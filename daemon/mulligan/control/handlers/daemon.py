@@ -174,8 +174,9 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
         except NotFoundError as error:
             reason, hint = error.message, error.hint
     warnings = [warning for item in projects for warning in project_warnings(item)]
+    warnings += store.warnings
     if store.damage:
-        warnings.append(f"the store is read-only: {store.damage}")
+        warnings.append(f"the store is read-only: {store.damage}; mulligan store rebuild makes the best of it")
     for project in store.catalogue().projects():
         if project.state == EXCLUDED:
             projects.append({**path_fields(project.path), "state": "excluded"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -80,15 +81,35 @@ def add(call: Call, params: AddParams) -> dict[str, Any]:
 @method("project.remove", RemoveParams)
 def remove(call: Call, params: RemoveParams) -> dict[str, Any]:
     """Stop watching a project, for good; what was captured stays in the store."""
-    worker = call.worker(params.project)
     if params.purge:
-        raise RefusedError(
-            "erasing a project's captured contents is not there yet",
-            hint="without --purge it is only no longer watched",
-        )
+        return _purge(call, params)
+    worker = call.worker(params.project)
     if not params.dry_run:
         call.services.registry.end(worker, REMOVED)
     return {"removed": show_path(worker.root), "dry_run": params.dry_run}
+
+
+def _purge(call: Call, params: RemoveParams) -> dict[str, Any]:
+    """Erase all that is known of a project, of one that was removed before as well."""
+    services = call.services
+    root = os.fsencode(os.path.realpath(params.project))
+    worker = services.registry.holding(root)
+    removed = [project for project in services.store.catalogue().projects() if project.path == root]
+    if worker is None and not removed:
+        worker = call.worker(params.project)  # which says that there is none
+    project = worker.record() if worker is not None else removed[0]
+    catalogue = services.store.catalogue()
+    (checkpoints,) = catalogue.db.execute("select count(*) from checkpoint where project = ?", (project.id,)).fetchone()
+    plan = {"removed": show_path(project.path), "dry_run": params.dry_run, "checkpoints": checkpoints,
+            "files": project.files}  # fmt: skip
+    if params.dry_run:
+        return plan
+    if not params.confirmed:
+        raise RefusedError("this was not confirmed; nothing was erased", hint="give --yes to erase it all", **plan)
+    if worker is not None:
+        services.registry.end(worker, REMOVED)
+    collected, _ = services.space.eraser.erase(project)
+    return {**plan, "freed_bytes": max(0, collected.bytes), "left": collected.damaged}
 
 
 @method("project.exclude", ExcludeParams)
