@@ -32,6 +32,7 @@ class Room:
         self._lock = threading.Lock()
         self._made = threading.Condition()
         self._makers = 0
+        self._waits = True
         self._used, self._looked = 0, -_LOOK
         self._written_then = 0
         #: In bytes; 0: no limit is known yet.
@@ -65,9 +66,13 @@ class Room:
         return self.budget - self.segment_limit - self.used() if self.budget else 1 << 62
 
     def wait(self, needed: int) -> bool:
-        """Whether there is more room than needed, now or once it was made by somebody who is at it."""
+        """Whether there is more room than needed, now or once it was made by somebody who is at it.
+
+        Who waited in vain does not wait again before some was made: whoever makes it may need the same thread.
+        """
         with self._made:
-            self._made.wait_for(lambda: not self._makers or self.left > needed, _WAIT_SECONDS)
+            if self._waits:
+                self._waits = self._made.wait_for(lambda: not self._makers or self.left > needed, _WAIT_SECONDS)
         return self.left > needed
 
     @contextmanager
@@ -86,6 +91,7 @@ class Room:
         """Something was freed."""
         self.used(fresh=True)
         with self._made:
+            self._waits = True
             self._made.notify_all()
 
     @property

@@ -37,6 +37,9 @@ class Collecting:
             done = await asyncio.to_thread(self._space.collect)
         except BusyError:
             return  # whoever is at it does the same
+        except MulliganError as error:
+            log.warning("nothing was collected: %s", error)
+            return
         if done.rows or done.contents or done.segments:
             log.info("collected: %d versions, %d contents, %d bytes", done.rows, done.contents, done.bytes)
         for damaged in done.damaged:
@@ -57,6 +60,8 @@ class Collecting:
         self._relieving = True
         try:
             await asyncio.to_thread(self._space.relieve)
+        except (MulliganError, OSError) as error:
+            log.warning("no room was made: %s", error)
         finally:
             self._relieving = False
 
