@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -56,16 +54,12 @@ def ask(
 
 
 def question(kind: type[T], niceness: int) -> T:
-    """What this process is asked. It ends when whoever asks is gone: another one may be about to ask the same."""
+    """What this process is asked; ends it if whoever asks has died before the question was whole."""
     os.nice(niceness)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    return msgspec.msgpack.decode(sys.stdin.buffer.read(), type=kind)
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOK_SECONDS)
-    os._exit(1)
+    try:
+        return msgspec.msgpack.decode(sys.stdin.buffer.read(), type=kind)
+    except msgspec.DecodeError:
+        raise SystemExit(1) from None
 
 
 def answer(found: msgspec.Struct) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import zstandard
@@ -15,12 +16,14 @@ def holding(directory: Path, wanted: bytes) -> list[str]:
     """The files below a directory that hold some bytes: raw, in a record of a segment, or in a snapshot."""
     found = set()
     for path in directory.rglob("*"):
-        if path.is_file() and wanted in path.read_bytes():
-            found.add(path.name)
+        with suppress(FileNotFoundError):
+            if path.is_file() and wanted in path.read_bytes():
+                found.add(path.name)
     pool = directory / "content_pool"
     for number in segment_numbers(str(pool)):
-        if _in_segment(str(pool), number, wanted):
-            found.add(f"{number:06d}.seg")
+        with suppress(FileNotFoundError):  # collected meanwhile
+            if _in_segment(str(pool), number, wanted):
+                found.add(f"{number:06d}.seg")
     for path in pool.glob("*.snap"):
         if wanted in zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes()[32:-32]):
             found.add(path.name)
@@ -29,7 +32,7 @@ def holding(directory: Path, wanted: bytes) -> list[str]:
 
 def _in_segment(pool: str, number: int, wanted: bytes) -> bool:
     data = Path(segment_path(pool, number)).read_bytes()
-    for offset, header in records_in(pool, number):
+    for offset, header in list(records_in(pool, number)):
         start = offset + RECORD_HEADER_SIZE
         payload = data[start : start + header.stored]
         if header.encoding == Encoding.ZSTD and wanted in encoding.decompress(header.encoding, payload, header.size):
