@@ -54,12 +54,19 @@ def ask(
 
 
 def question(kind: type[T], niceness: int) -> T:
-    """What this process is asked; ends it if whoever asks has died before the question was whole."""
+    """What this process is asked. It ends when whoever asks is gone: another one may be about to ask the same."""
     os.nice(niceness)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     try:
         return msgspec.msgpack.decode(sys.stdin.buffer.read(), type=kind)
     except msgspec.DecodeError:
-        raise SystemExit(1) from None
+        raise SystemExit(1) from None  # gone before the question was whole
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)
 
 
 def answer(found: msgspec.Struct) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mulligan.errors import IntegrityError
@@ -246,8 +246,13 @@ def _in_use(pool: str, number: int) -> bool:
     return False
 
 
-def copy(pool: str, chosen: Iterable[Victim], copies: Copies, limit: int) -> tuple[list[int], list[str]]:
-    """Copy what is needed of segments, as many as fit in `limit` bytes; returns their numbers and what is damaged."""
+def copy(pool: str, chosen: Sequence[Victim], copies: Copies, limit: int) -> tuple[list[int], list[str]]:
+    """Copy what is needed of segments, as many as fit in `limit` bytes; returns their numbers and what is damaged.
+
+    If there are some of which nothing is needed, it is these alone: there is more room before anything is copied.
+    """
+    if empty := [victim.number for victim in chosen if not victim.places]:
+        return empty, []
     done: list[int] = []
     damaged: list[str] = []
     for victim in chosen:
