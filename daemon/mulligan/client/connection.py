@@ -38,6 +38,7 @@ UNLIMITED = frozenset(
         "project.add",
         "project.remove",
         "store.drill",
+        "store.usage",
         "store.verify",
         "watch.sync",
     }

@@ -48,6 +48,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "doctor": "try everything out and say what is wrong",
         "verify": "read every stored byte and compare",
         "drill": "prove that checkpoints can be restored",
+        "usage": "what takes disk space, and how long the budget lasts",
         "completion": "completion for your shell",
     },
 }

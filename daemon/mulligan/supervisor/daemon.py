@@ -29,6 +29,7 @@ from mulligan.supervisor.activation import inherited_sockets
 from mulligan.supervisor.address import remove_address, write_address
 from mulligan.supervisor.adoption import Adoption
 from mulligan.supervisor.follow import Follower
+from mulligan.supervisor.growth import Growth
 from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
 from mulligan.supervisor.notify import Notifier
 from mulligan.supervisor.schedule import Schedule
@@ -41,6 +42,7 @@ log = logging.getLogger(__name__)
 _SWITCH_SECONDS = 0.0005
 _STATUS_SECONDS = 60.0
 _CLEANUP_SECONDS = 3600.0
+_GROWTH_SECONDS = 900.0
 
 
 class Daemon:
@@ -120,6 +122,7 @@ class Daemon:
             self._schedule.every(self._notifier.watchdog_seconds, "watchdog", self._alive)
         self._schedule.every(_CLEANUP_SECONDS, "cleanup", self._clean_up)
         self._schedule.every(LOOK_SECONDS, "search index", self._indexing.look)
+        self._schedule.every(_GROWTH_SECONDS, "growth", Growth(self._services).look)
         self._schedule_interval()
         self._notifier.ready(self._status_text())
         log.info("mulligand answers at %s", self._places.socket)

@@ -22,6 +22,7 @@ from mulligan.control.handlers import (
     store,
     timeline,
     undo,
+    usage,
     watch,
 )
 
@@ -47,5 +48,6 @@ __all__ = [
     "store",
     "timeline",
     "undo",
+    "usage",
     "watch",
 ]
