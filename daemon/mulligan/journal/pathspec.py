@@ -1,7 +1,8 @@
 r"""Patterns of whole paths, as git takes them where it takes paths: `*` stands for slashes, too.
 
-`?` is one byte, `[a-c]`, `[!x]` and `[[:digit:]]` one of some, `\*` a star. `**/` stands for no directory as well, as
-in ignore files. A pattern that matches a directory means what is below it. Everything is bytes.
+`?` is one byte, `[a-c]`, `[!x]` and `[[:digit:]]` one of some, `\*` a star. Other than git's, `**/` stands for no
+directory as well, as in ignore files, a bracket never for a slash, and a pattern that matches a directory means what is
+below it. Everything is bytes.
 """
 
 from __future__ import annotations

@@ -59,6 +59,8 @@ def usage_lines(
             for each in result.get(key) or []
         ]
         lines += _part([*columns, *([Column("project", minimum=12)] if several else [])], rows, width, palette)
+    if projects:
+        lines += ["", palette.paint("What several of them have is counted for each.", "dim")]
     return lines
 
 
