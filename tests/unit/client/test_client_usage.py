@@ -26,7 +26,7 @@ def answer(days: float | None, growth: int | None, reason: str = "r", used: int 
                      "reason": reason},
         "projects": [
             {**PROJECT, "path": LONG, "growth_bytes_per_day": MIB},
-            {**PROJECT, "path": "/b", "growth_bytes_per_day": None},
+            {**PROJECT, "path": "/b", "state": "removed", "growth_bytes_per_day": None},
         ],
         "directories": [{**SHARE, "path": "src/\x1b", "project": "/b"}],
         "paths": [{**SHARE, "path": "src/x" * 30, "project": "/b"}],
@@ -55,7 +55,7 @@ def test_it_fits_into_eighty_columns(
         "\n"
         "project                        bytes  versions  checkpoints      oldest    a day\n"
         "/home/dev/src/a project wi…  3.0 MiB     1,234           14  2020-01-02  1.0 MiB\n"
-        "/b                           3.0 MiB     1,234           14  2020-01-02        -\n"
+        "/b (removed)                 3.0 MiB     1,234           14  2020-01-02        -\n"
         "\n"
         "  bytes  versions  directory  project\n"
         "3.0 MiB     1,234  src/\\x1b   /b\n"

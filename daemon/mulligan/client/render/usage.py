@@ -12,6 +12,8 @@ from mulligan.client.render.text import Palette, pad, shown_path, visible
 
 #: As `status` warns: the part of the budget that is used, and the days that are left.
 _NEARLY_USED, _SOON_DAYS = 0.9, 7
+#: Projects that take room although nobody watches them any more.
+_LEFT = {"removed": " (removed)", "excluded": " (excluded)"}
 _PROJECTS = (
     Column("project", minimum=12),
     Column("bytes", right=True),
@@ -36,7 +38,7 @@ def usage_lines(
     projects = result.get("projects") or []
     rows = [
         [
-            Cell(short(str(each.get("path")))),
+            Cell(short(str(each.get("path"))) + _LEFT.get(str(each.get("state")), "")),
             Cell(size(each.get("bytes") or 0)),
             Cell(f"{each.get('versions') or 0:,}"),
             Cell(f"{each.get('checkpoints') or 0:,}"),
