@@ -7,7 +7,7 @@ of the `array_like` structs is part of `store/FORMAT.md`; fields are only ever a
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import NewType
 
 import msgspec
@@ -36,9 +36,15 @@ def database_of(path: bytes) -> bytes | None:
     return None
 
 
-def covers(paths: Sequence[bytes], path: bytes) -> bool:
-    """Whether one of `paths` is `path` or a directory above it; no paths cover everything."""
-    return not paths or any(not above or path == above or path.startswith(above + b"/") for above in paths)
+def covers(paths: Collection[bytes], path: bytes) -> bool:
+    """Whether one of `paths` is `path` or a directory above it; no paths cover everything. Of many, give a set."""
+    if not paths:
+        return True
+    while path not in paths:
+        if not path:
+            return False
+        path = path.rpartition(b"/")[0]
+    return True
 
 
 class Kind(enum.IntEnum):

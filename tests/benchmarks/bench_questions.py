@@ -127,6 +127,8 @@ def measure(table: Table, daemon: DaemonFixture, git: GitCopy, root: Path, path:
         "search of a rare word": (["search", RARE], ["log", "-S", RARE, "--oneline"]),
         "list": (["list", "--limit", "50"], ["log", "-50", "--format=%h %ad"]),
         "timeline": (["timeline"], ["log", "--graph", "--format=%h %ad"]),
+        "timeline --json": (["timeline", "--json"], ["log", "--graph", "--format=%H %P %an %ad %s"]),
+        "usage": (["usage"], ["count-objects", "-v"]),
     }
     bare: list[float] = []
     for name, (ours, theirs) in questions.items():

@@ -14,6 +14,10 @@ _VALUES = {"--socket": "socket", "--color": "color"}
 COLORS = ("auto", "always", "never")
 
 
+#: What paths are, wherever many may be given.
+PATHS_HELP = "only these files and directories, or a quoted pattern; as for git, * stands for slashes too"
+
+
 class Command(NamedTuple):
     """What a command says about itself, and what it does."""
 

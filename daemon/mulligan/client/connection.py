@@ -42,6 +42,7 @@ UNLIMITED = frozenset(
         "store.gc",
         "store.purge",
         "store.rebuild",
+        "store.usage",
         "store.verify",
         "watch.sync",
     }
@@ -205,9 +206,7 @@ class Connection:
         line = self._lines.pop(0)
         try:
             message = json.loads(line)
-        except RecursionError:
-            message = _deep(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
             raise MulliganError(f"what answers at {self.path} is no mulligand", hint="mulligan doctor")
@@ -217,15 +216,6 @@ class Connection:
         return MulliganError(
             f"the daemon did not answer within {ANSWER_SECONDS:.0f} s ({self.path})", hint="mulligan service logs"
         )
-
-
-def _deep(line: bytes) -> Any:
-    from mulligan.control.deep_json import loads  # noqa: PLC0415 - long timelines only
-
-    try:
-        return loads(line)
-    except ValueError:
-        return None
 
 
 def connect(environ: Mapping[str, str], given: str | None = None) -> Connection:

@@ -144,16 +144,16 @@ class Context:
         status = result.get("exit_status")
         return status if isinstance(status, int) and not isinstance(status, bool) else 0
 
-    def json(self, result: JsonObject) -> None:
-        """One JSON object on one line of stdout. Escapes keep control characters of foreign text out."""
-        whole = {"version": 1, **{key: value for key, value in result.items() if key != "version"}}
-        try:
-            text = json.dumps(whole, separators=(",", ":"))
-        except RecursionError:
-            from mulligan.control.deep_json import dumps  # noqa: PLC0415 - long timelines only
+    def json(self, result: JsonObject, texts: Mapping[str, str] | None = None) -> None:
+        """One JSON object on one line of stdout. Escapes keep control characters of foreign text out.
 
-            text = dumps(whole)
-        self.out.write(text + "\n")
+        `texts` are more fields, whose values are JSON already.
+        """
+        whole = {"version": 1, **{key: value for key, value in result.items() if key != "version"}}
+        self.out.write(json.dumps(whole, separators=(",", ":"))[:-1])
+        for key, text in (texts or {}).items():
+            self.out.writelines((f',"{key}":', text))
+        self.out.write("}\n")
 
     def warnings(self, result: JsonObject) -> None:
         """The warnings of a result on stderr, foreign text made visible."""

@@ -51,6 +51,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "purge": "erase every captured version of a file",
         "gc": "free what nothing needs any more",
         "store": "make a damaged catalogue anew",
+        "usage": "what takes disk space, and how long the budget lasts",
         "completion": "completion for your shell",
     },
 }

@@ -16,12 +16,17 @@ from mulligan import child, errors
 from mulligan.control.answers import BlameParams, blame_answer
 from mulligan.control.library import Library
 from mulligan.control.search_answer import SearchParams, search_answer
+from mulligan.control.usage_answer import UsageParams, usage_answer
 from mulligan.errors import MulliganError
 from mulligan.store.catalogue import Catalogue, connect
 from mulligan.store.contents import Contents
 
 _NICENESS = 5
-_ANSWERS = {"blame": (BlameParams, blame_answer), "search": (SearchParams, search_answer)}
+_ANSWERS = {
+    "blame": (BlameParams, blame_answer),
+    "search": (SearchParams, search_answer),
+    "usage": (UsageParams, usage_answer),
+}
 _KINDS = {
     kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, MulliganError)
 }
@@ -48,7 +53,7 @@ class Answer(msgspec.Struct, array_like=True):
     hint: str = ""
 
 
-def answer(library: Library, what: str, params: BlameParams | SearchParams, seconds: float) -> dict[str, Any]:
+def answer(library: Library, what: str, params: msgspec.Struct, seconds: float) -> dict[str, Any]:
     """The answer of a child. Raises what the answering raises, and MulliganError if it takes too long or dies."""
     path = os.path.join(library.directory, "catalogue.db")
     question = Question(

@@ -1,4 +1,4 @@
-"""JSON of any depth: a timeline is as deep as its history is long, and the standard library gives up at a thousand.
+"""Writing JSON of any depth: a timeline is as deep as its history is long, and the library gives up at a thousand.
 
 The fast way is tried first; only a RecursionError leads here.
 """
@@ -6,31 +6,8 @@ The fast way is tried first; only a RecursionError leads here.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from json.decoder import JSONDecoder
-from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any
-
-_NO_LIMIT = 10_000_000
-
-
-def loads(text: bytes) -> Any:
-    """The value of a JSON text. Raises ValueError."""
-    try:
-        return json.loads(text)
-    except RecursionError:
-        pass
-    # Calls among Python functions take no C stack, so this decoder is bounded by memory alone.
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(_NO_LIMIT)
-    try:
-        decoder = JSONDecoder()
-        decoder.parse_object, decoder.parse_array = json.decoder.JSONObject, json.decoder.JSONArray  # type: ignore[attr-defined]
-        decoder.scan_once = py_make_scanner(decoder)  # type: ignore[attr-defined]
-        return decoder.decode(text.decode("utf-8", "surrogatepass"))
-    finally:
-        sys.setrecursionlimit(before)
 
 
 def dumps(value: Any) -> str:

@@ -15,7 +15,10 @@ from mulligan.store.questions import doings, marks
 
 @dataclass(slots=True)
 class Library:
-    """One project's part of a store, to be read by one thread. `index_budget` is for the search index, in bytes."""
+    """One project's part of a store, or for 0 all of it, to be read by one thread.
+
+    `index_budget` is for the search index, in bytes.
+    """
 
     directory: str
     catalogue: Catalogue

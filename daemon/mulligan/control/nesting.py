@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 
@@ -23,3 +24,23 @@ def nested_fields(checkpoints: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The tree as a timeline has it."""
     roots = nest(checkpoints)
     return {"root_node": roots[0] if roots else None, "roots": roots}
+
+
+def nested_texts(checkpoints: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """The same fields as JSON in ASCII, many times faster: a checkpoint is written once, and no level is a call."""
+    encode = json.JSONEncoder(separators=(",", ":")).encode
+    roots = ["".join(_pieces(root, encode)) for root in nest(checkpoints)]
+    return {"root_node": roots[0] if roots else "null", "roots": f"[{','.join(roots)}]"}
+
+
+def _pieces(root: dict[str, Any], encode: Callable[[Any], str]) -> Iterator[str]:
+    waiting: list[dict[str, Any] | str] = [root]  # what is to come, the last first
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str):
+            yield node
+            continue
+        yield f'{{"checkpoint":{encode(node["checkpoint"])},"children":['
+        waiting.append("]}")
+        for place, child in reversed(list(enumerate(node["children"]))):
+            waiting += [child, ","] if place else [child]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import sqlite3
 import time
@@ -16,6 +15,7 @@ from mulligan.control.answers import origin, row_name
 from mulligan.control.library import Evidence, Library
 from mulligan.control.objects import path_fields, show_path
 from mulligan.journal.history import is_created
+from mulligan.journal.pathspec import compile_pattern
 from mulligan.journal.search import Query, Span
 from mulligan.model import RelPath
 from mulligan.store.questions import PROMPT_SHOWN, came_from
@@ -97,7 +97,7 @@ def _searched(library: Library, query: Query, params: SearchParams) -> tuple[Fou
             library.catalogue,
             library.contents,
             index,
-            lambda path: not params.globs or any(_fits(path, glob) for glob in params.globs),
+            _wanted(params.globs),
             _within(_READ_SECONDS),
         )
         found = searcher.search(library.project, query, params.since, params.limit)
@@ -123,11 +123,16 @@ def _within(seconds: float) -> Callable[[], bool]:
     return lambda: time.monotonic() < end
 
 
-def _fits(path: bytes, glob: bytes) -> bool:
-    """As git takes a path: a star stands for slashes, too; a directory means what is below it, a name any such file."""
-    glob = glob.removeprefix(b"./").rstrip(b"/")
-    names = (path, path.rpartition(b"/")[2]) if b"/" not in glob else (path,)
-    return any(fnmatch.fnmatchcase(name, glob) for name in names) or fnmatch.fnmatchcase(path, glob + b"/*")
+def _wanted(globs: list[bytes]) -> Callable[[bytes], bool]:
+    """Which paths globs stand for, as where paths are given; a name alone means every file of that name, too."""
+    matchers = [compile_pattern(glob.removeprefix(b"./").rstrip(b"/")).match for glob in globs]
+    names = [matcher for glob, matcher in zip(globs, matchers, strict=True) if b"/" not in glob.rstrip(b"/")]
+
+    def wanted(path: bytes) -> bool:
+        name = path.rpartition(b"/")[2]
+        return not globs or any(matches(path) for matches in matchers) or any(matches(name) for matches in names)
+
+    return wanted
 
 
 def _sources(library: Library, found: Found) -> dict[int, bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mulligan.config import Config
@@ -42,12 +42,23 @@ class Services:
     forget: Callable[[str], bool] = lambda _session: False
     transcript_counts: Callable[[], dict[str, Any]] = dict
     found_projects: Callable[[], list[dict[str, Any]]] = list
-    counters: dict[str, int] = field(default_factory=dict)
+    #: Bytes a day, as `store.usage` found them last; None if it was never asked, or there is too little history.
+    growth: int | None = None
+
+    @property
+    def budget(self) -> int:
+        """What the store may take (bytes)."""
+        return self.config().budget_bytes or self.default_budget
 
     @property
     def index_budget(self) -> int:
         """What the search index may take of the store's budget (bytes)."""
-        return budget_of(self.config().budget_bytes or self.default_budget)
+        return budget_of(self.budget)
+
+    def library(self, project: int) -> Library:
+        """What questions about a project's past are answered from, in the calling thread; 0: those about the store."""
+        store = self.store
+        return Library(store.directory, store.catalogue(), store.contents, project, self.index_budget)
 
 
 @dataclass(slots=True)
@@ -67,10 +78,7 @@ class Call:
 
     def library(self, worker: ProjectWorker) -> Library:
         """What questions about a project's past are answered from."""
-        store = self.services.store
-        return Library(
-            store.directory, store.catalogue(), store.contents, worker.project_id, self.services.index_budget
-        )
+        return self.services.library(worker.project_id)
 
     def look(self, worker: ProjectWorker) -> None:
         """Capture what happened until now; a project that is not watched (yet) is asked about as it is stored."""

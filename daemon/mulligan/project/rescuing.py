@@ -7,7 +7,7 @@ mulligan changed, what git took away and still holds, leftovers of editors, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -37,7 +37,7 @@ class Found:
     moved: dict[bytes, bytes] = field(default_factory=dict)
 
 
-def find_losses(worker: ProjectWorker, since: int, paths: Sequence[bytes] = (), *, everything: bool = False) -> Found:
+def find_losses(worker: ProjectWorker, since: int, paths: Collection[bytes] = (), *, everything: bool = False) -> Found:
     """What a project lost since a moment, of all or of some paths. For any thread, after `sync`."""
     git = GitStore(worker.root)
     try:
@@ -56,7 +56,7 @@ class _Search:
         self._vanished: dict[bytes, list[Row]] = {}
         self._known = Known(lambda digest: self._vanished.get(digest, ()), self._in_git)
 
-    def run(self, paths: Sequence[bytes]) -> Found:
+    def run(self, paths: Collection[bytes]) -> Found:
         found, changed = Found(), dict[bytes, list[Row]]()
         places: dict[bytes, bytes] = {}
         for path, rows in self._histories():
@@ -76,7 +76,7 @@ class _Search:
         found.moved = {path: places[digest] for path, digest in gone.items() if digest in places}
         return found
 
-    def _judge(self, rows: list[Row], paths: Sequence[bytes], found: Found) -> None:
+    def _judge(self, rows: list[Row], paths: Collection[bytes], found: Found) -> None:
         loss = find_loss(rows, self._since, self._known) if covers(paths, rows[-1].path) else None
         if loss is None:
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -51,7 +51,7 @@ class Restorer:
     def __init__(self, worker: ProjectWorker) -> None:
         self._worker, self._store = worker, worker.store
 
-    def plan_for(self, position: Position, paths: Sequence[bytes] = (), *, force: bool = False) -> Plan:
+    def plan_for(self, position: Position, paths: Collection[bytes] = (), *, force: bool = False) -> Plan:
         """What it takes to get to a position, for all or some paths; everything is captured before."""
         self._worker.sync()
         catalogue, project = self._store.catalogue(), self._worker.record()
@@ -99,7 +99,7 @@ class Restorer:
         nested = [os.path.relpath(root, self._worker.root) for root in self._worker.nested()]
         return lambda path: bool(nested) and covers(nested, path)
 
-    def restore(self, position: Position, paths: Sequence[bytes], session: str, *, force: bool) -> Result:
+    def restore(self, position: Position, paths: Collection[bytes], session: str, *, force: bool) -> Result:
         """Take the way back, then make the disk equal to the position. Raises as `apply`, with nothing done then."""
         self._finish_interrupted()
         plan = self.plan_for(position, paths, force=force)

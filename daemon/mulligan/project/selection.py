@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from mulligan.errors import AmbiguousError, NotFoundError, UsageError
@@ -34,7 +34,7 @@ class Selection:
     calls: tuple[str, ...] = ()
     between: tuple[Position, Position] | None = None
     since: Cut | None = None
-    paths: tuple[bytes, ...] = ()
+    paths: Collection[bytes] = ()
 
 
 def select(catalogue: Catalogue, project: int, names: Names, target: str, session: str = "") -> Selection:
@@ -58,12 +58,12 @@ def select(catalogue: Catalogue, project: int, names: Names, target: str, sessio
 
 
 def of_session(
-    catalogue: Catalogue, project: int, session: str, since: Cut | None = None, paths: Sequence[bytes] = ()
+    catalogue: Catalogue, project: int, session: str, since: Cut | None = None, paths: Collection[bytes] = ()
 ) -> Selection:
     """What a session's calls changed."""
     query = "select id from call where project = ? and session = ? order by start"
     calls = _calls(catalogue, query, project, session)
-    return Selection(f"session:{session[:8]}", calls, since=since, paths=tuple(paths))
+    return Selection(f"session:{session[:8]}", calls, since=since, paths=paths)
 
 
 def _calls(catalogue: Catalogue, query: str, *arguments: object) -> tuple[str, ...]:

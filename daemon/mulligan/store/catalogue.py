@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -279,7 +279,7 @@ class Catalogue:
         return UNSEEN if found is None else _entry_or(found[1:], found[0])
 
     def differences(
-        self, project: int, before: Cut, after: Cut, only: Sequence[bytes] = ()
+        self, project: int, before: Cut, after: Cut, only: Collection[bytes] = ()
     ) -> Iterator[tuple[bytes, Entry, Entry]]:
         """(path, entry before, entry after) of the paths whose entries differ between two cuts, in O(rows between).
 
@@ -311,7 +311,7 @@ class Catalogue:
         for old, new, count in cursor:
             yield KINDS[old], KINDS[new], count
 
-    def ways_back(self, project: Project, cut: Cut, only: Sequence[bytes] = ()) -> Iterator[tuple[Entry, Live]]:
+    def ways_back(self, project: Project, cut: Cut, only: Collection[bytes] = ()) -> Iterator[tuple[Entry, Live]]:
         """(entry in the cut, live entry) of the paths where these differ; else as `differences` to the live tree."""
         rows, arguments = self._between(project.id, cut, Cut(project.last_seq), only)
         cursor = self.db.execute(
@@ -324,7 +324,7 @@ class Catalogue:
             if old != live.entry:
                 yield old, live
 
-    def _between(self, project: int, before: Cut, after: Cut, only: Sequence[bytes]) -> tuple[str, list[Any]]:
+    def _between(self, project: int, before: Cut, after: Cut, only: Collection[bytes]) -> tuple[str, list[Any]]:
         """The ids of the paths with rows between two cuts, or of all that `only` is about if these are few."""
         seqs = sorted((before.seq, after.seq))
         moments = sorted((before.moment, after.moment))
@@ -344,7 +344,7 @@ class Catalogue:
             arguments.append(json.dumps(list(around)))
         return rows, arguments
 
-    def _around(self, project: int, paths: Sequence[bytes]) -> set[int]:
+    def _around(self, project: int, paths: Collection[bytes]) -> set[int]:
         """The ids of some paths, of what is below them and of the directories above them."""
         ids: set[int] = set()
         above: set[bytes] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -31,6 +31,17 @@ def file_lineage(
         lambda name: catalogue.versions(project, name),
         lambda row: came_from(catalogue, project, row, read),
     )
+
+
+def paths_below(catalogue: Catalogue, project: int, directory: bytes) -> Iterator[bytes]:
+    """Every path that was ever known below a directory; b"" is the root."""
+    query = "select dir, name from path where project = ?"
+    if directory:  # two searches of the index; with an "or" SQLite walks the whole project
+        query = f"{query} and dir = ? union all {query} and dir > ? and dir < ?"
+        arguments = [project, directory, project, directory + b"/", directory + b"0"]
+    else:
+        arguments = [project]
+    return (join_path(*found) for found in catalogue.db.execute(query, arguments))
 
 
 def came_from(catalogue: Catalogue, project: int, row: Row, read: Callable[[bytes], bytes]) -> Source | None:

@@ -31,6 +31,7 @@ from mulligan.supervisor.address import remove_address, write_address
 from mulligan.supervisor.adoption import Adoption
 from mulligan.supervisor.collecting import COLLECT_SECONDS, ROOM_SECONDS, Collecting
 from mulligan.supervisor.follow import Follower
+from mulligan.supervisor.growth import Growth
 from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
 from mulligan.supervisor.notify import Notifier
 from mulligan.supervisor.schedule import Schedule
@@ -45,6 +46,7 @@ log = logging.getLogger(__name__)
 _SWITCH_SECONDS = 0.0005
 _STATUS_SECONDS = 60.0
 _CLEANUP_SECONDS = 3600.0
+_GROWTH_SECONDS = 900.0
 
 
 class Daemon:
@@ -134,6 +136,7 @@ class Daemon:
         self._schedule.every(ROOM_SECONDS, "room", self._collecting.look)
         self._schedule.every(LOOK_SECONDS, "search index", self._indexing.look)
         self._schedule.every(SNAPSHOT_SECONDS, "snapshot", Snapshots(self._store).look)
+        self._schedule.every(_GROWTH_SECONDS, "growth", Growth(self._services).look)
         self._schedule_interval()
         self._tasks.spawn(self._collecting.begin(), "room")
         self._notifier.ready(self._status_text())

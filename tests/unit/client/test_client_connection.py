@@ -11,7 +11,6 @@ import pytest
 
 from mulligan import errors
 from mulligan.client.connection import candidates, connect, error_of
-from mulligan.control.deep_json import dumps, loads
 
 
 def test_the_named_socket_is_the_only_one() -> None:
@@ -111,10 +110,3 @@ def test_protocol_faults_are_errors_too() -> None:
     assert isinstance(error_of({"code": -32602, "message": "bad"}, "x"), errors.UsageError)
     assert error_of({"code": -32603, "message": "bug"}, "x").exit_status == 1
     assert error_of({}, "x").exit_status == 1
-
-
-def test_json_of_any_depth_is_read_and_written() -> None:
-    text = '{"a":[' * 20_000 + '1,"x",{},[],null' + "]}" * 20_000
-    assert dumps(loads(text.encode())) == text
-    with pytest.raises(ValueError):
-        loads(b'{"a":[' * 20_000)

@@ -15,7 +15,7 @@ EXAMPLES = ("mulligan diff 11 14 --stat", "mulligan diff 11 -- src/auth.py | git
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("names", metavar="A B PATH", nargs="*", help="checkpoints, then paths; paths alone behind --")
+    parser.add_argument("names", metavar="A B PATH", nargs="*", help="checkpoints, then paths or patterns")
     group = parser.add_argument_group("how")
     shape = group.add_mutually_exclusive_group()
     shape.add_argument("--stat", action="store_true", help="lines added and deleted, file by file")

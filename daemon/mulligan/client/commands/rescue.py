@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import argparse
 
-from mulligan.client.arguments import asking_options, project_option
+from mulligan.client.arguments import PATHS_HELP, asking_options, project_option
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.losses import loss_lines
 from mulligan.client.render.plan import done_words, not_done
-from mulligan.client.render.text import visible
+from mulligan.client.render.text import word
 from mulligan.errors import PartialError
 
 SUMMARY = "Shows what vanished, was emptied or shrank, or was put back or moved over, and brings it back."
-EXAMPLES = ("mulligan rescue --since 5m", "mulligan rescue notes.md src --dry-run")
+EXAMPLES = ("mulligan rescue --since 5m", "mulligan rescue notes.md 'src/*.py' --dry-run")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("paths", metavar="PATH", nargs="*", help="only these files and directories")
+    parser.add_argument("paths", metavar="PATH", nargs="*", help=PATHS_HELP)
     group = parser.add_argument_group("which")
     group.add_argument("--since", metavar="AGE", default="1h", help="lost since then: 5m, 2d, a time (default: 1h)")
     group.add_argument("--all", action="store_true", help="also what git still holds, and what is no loss as a rule")
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         lambda: planned,
         lambda: context.call("operation.rescue", **params, confirmed=True),
         lambda found: _show(found, context),
-        " ".join(["mulligan rescue --since", args.since, *map(visible, args.paths), "--yes"]),
+        " ".join(["mulligan rescue --since", *map(word, [args.since, *args.paths]), "--yes"]),
     )
     if result is None:
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from mulligan.client.arguments import asking_options, project_option, session_option
+from mulligan.client.arguments import PATHS_HELP, asking_options, project_option, session_option
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.conversation import conversation_lines, resume_lines
@@ -17,17 +17,17 @@ from mulligan.client.render.plan import (
     side_effect_lines,
     target_line,
 )
-from mulligan.client.render.text import visible
+from mulligan.client.render.text import visible, word
 from mulligan.errors import PartialError
 
 SUMMARY = "Makes the project's files exactly what they were at a checkpoint; what was unknown then is left alone."
-EXAMPLES = ("mulligan restore 11 --conversation", "mulligan restore 10m src/auth.py --dry-run")
+EXAMPLES = ("mulligan restore 11 --conversation", "mulligan restore 10m src/auth.py 'docs/*.md' --dry-run")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
     parser.add_argument("id", metavar="ID", help="number, id or its beginning, @, @~2, latest, 10m, prompt:-1, a time")
-    parser.add_argument("paths", metavar="PATH", nargs="*", help="only these files and directories")
+    parser.add_argument("paths", metavar="PATH", nargs="*", help=PATHS_HELP)
     group = parser.add_argument_group("how")
     asking_options(group)
     group.add_argument(
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         lambda: context.call("checkpoint.restore", **params, dry_run=True),
         act,
         lambda planned: _plan(planned, args, context),
-        f"mulligan restore {visible(args.id)} --yes",
+        " ".join(["mulligan restore", *map(word, [args.id, *args.paths]), "--yes"]),
     )
     if result is None:
         return 0

@@ -9,6 +9,8 @@ from typing import Any
 
 ELLIPSIS = "…"
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+#: What a shell takes as it stands, besides letters and digits.
+_PLAIN = frozenset("@%+=:,./-_")
 #: Zero-width joiners shape scripts and emoji and move nothing.
 _JOINERS = "\u200c\u200d"
 
@@ -38,6 +40,13 @@ def _shown(char: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def word(text: str) -> str:
+    """A word of a command line as a shell takes it, made visible: in quotes if it needs them."""
+    if text and all(char.isalnum() or char in _PLAIN for char in text):
+        return text
+    return "'" + visible(text).replace("'", "'\\''") + "'"
 
 
 def cells(text: str) -> int:

@@ -25,6 +25,7 @@ from mulligan.control.handlers import (
     store,
     timeline,
     undo,
+    usage,
     watch,
 )
 
@@ -53,5 +54,6 @@ __all__ = [
     "store",
     "timeline",
     "undo",
+    "usage",
     "watch",
 ]

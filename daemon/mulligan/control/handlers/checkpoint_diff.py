@@ -7,7 +7,7 @@ from typing import Any
 
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import path_fields, show_path
-from mulligan.control.scope import relative_paths
+from mulligan.control.scope import chosen_paths
 from mulligan.control.services import Call
 from mulligan.errors import NotFoundError
 from mulligan.journal.diff import Change, FileDiff, Options, TreeDiff, diff_trees
@@ -70,15 +70,15 @@ def diff(call: Call, params: DiffParams) -> dict[str, Any]:
         worker.call(worker.sync).result()
     project = worker.record()
     cut = after.cut if after else Cut(project.last_seq)
-    paths = relative_paths(worker, params.paths, params.paths_b64)
+    chosen = chosen_paths(call, worker, params.paths, params.paths_b64)
     catalogue, contents = call.services.store.catalogue(), call.services.store.contents
     changes = [
         Change(RelPath(path), old, new)
-        for path, old, new in catalogue.differences(project.id, before.cut, cut, paths)
-        if covers(paths, path)
+        for path, old, new in catalogue.differences(project.id, before.cut, cut, chosen.paths)
+        if covers(chosen.paths, path)
     ]
-    if paths and not changes:
-        _require_known(call, worker.project_id, paths, params.paths)
+    if not changes:
+        _require_known(call, worker.project_id, chosen.named(), params.paths)
     found = diff_trees(changes, contents.read, Options(ignore_whitespace=params.ignore_whitespace))
     one, two = before.checkpoint, after.checkpoint if after else None
     tokens = two.metadata.total_tokens - one.metadata.total_tokens if one and two else 0

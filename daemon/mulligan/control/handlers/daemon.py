@@ -14,6 +14,7 @@ from mulligan.control.objects import is_at_work, path_fields, show_path
 from mulligan.control.services import Call, Services
 from mulligan.errors import NotFoundError, UsageError
 from mulligan.journal.alarm import Alarm
+from mulligan.journal.forecast import forecast
 from mulligan.project.alerts import call_words
 from mulligan.project.registry import EXCLUDED, REMOVED
 from mulligan.project.worker import ProjectWorker
@@ -21,6 +22,8 @@ from mulligan.store.catalogue import Project
 from mulligan.watch.hidden import Summary
 
 _DAY = 24 * 3600 * NANOSECONDS
+#: From here on somebody is warned of the budget: its part that is used, or the days that are left.
+_NEARLY_USED, _SOON_DAYS = 0.9, 7
 
 
 class HelloParams(Params, frozen=True, kw_only=True):
@@ -177,6 +180,8 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
     warnings += store.warnings
     if store.damage:
         warnings.append(f"the store is read-only: {store.damage}; mulligan store rebuild makes the best of it")
+    room = store_object(services)
+    warnings += store_warnings(room)
     for project in store.catalogue().projects():
         if project.state == EXCLUDED:
             projects.append({**path_fields(project.path), "state": "excluded"})
@@ -196,7 +201,7 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
         "hint": hint,
         "projects": projects,
         "sessions": recent_sessions(services),
-        "store": store_object(services),
+        "store": room,
         "warnings": warnings,
     }
 
@@ -231,14 +236,28 @@ def store_object(services: Services) -> dict[str, Any]:
     """The `store` of `daemon.status`."""
     store = services.store
     (objects,) = store.catalogue().db.execute("select count(*) from content").fetchone()
+    size, budget, growth = store.disk_bytes(), services.budget, services.growth
     return {
         "path": store.directory,
-        "bytes": store.disk_bytes(),
+        "bytes": size,
         "objects": objects,
-        "budget_bytes": services.config().budget_bytes or services.default_budget,
+        "budget_bytes": budget,
+        "growth_bytes_per_day": growth,
+        "days_left": forecast(size, budget, growth).days,
         "damage": store.damage,
         "last_drill": services.state.last_drill(),
     }
+
+
+def store_warnings(store: dict[str, Any]) -> list[str]:
+    """What `store_object` says that somebody should look at, in words."""
+    warnings = [f"the store is read-only: {store['damage']}"] if store["damage"] else []
+    used, days = store["bytes"] / store["budget_bytes"], store["days_left"]
+    if used >= _NEARLY_USED:
+        warnings.append(f"the store has used {used:.0%} of its budget; mulligan usage says by what")
+    elif days is not None and days < _SOON_DAYS:
+        warnings.append(f"the store's budget is reached in {days:.0f} days at this rate; mulligan usage says by what")
+    return warnings
 
 
 class NoParams(Params, frozen=True, kw_only=True):

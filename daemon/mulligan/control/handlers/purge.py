@@ -6,7 +6,7 @@ from typing import Any
 
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import path_fields, show_path
-from mulligan.control.scope import relative_paths
+from mulligan.control.scope import chosen_paths
 from mulligan.control.services import Call
 from mulligan.errors import NotFoundError, RefusedError
 from mulligan.project.purging import Purge, plan_purge
@@ -29,7 +29,7 @@ class PurgeParams(Params, frozen=True, kw_only=True):
 def purge(call: Call, params: PurgeParams) -> dict[str, Any]:
     """Erase every version of some files, wherever the same bytes stand; nothing on disk is touched."""
     worker = call.worker(params.project)
-    paths = relative_paths(worker, params.paths, params.paths_b64)
+    paths = chosen_paths(call, worker, params.paths, params.paths_b64).paths
     call.look(worker)
     found = plan_purge(worker, paths)
     if not found.hashes and params.confirmed and call.services.space.eraser.finish():

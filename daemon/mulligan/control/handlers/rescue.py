@@ -8,7 +8,7 @@ from mulligan.clock import to_rfc3339
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import path_fields, show_path
 from mulligan.control.operations import outcome_fields, plan_object, refuse
-from mulligan.control.scope import relative_paths
+from mulligan.control.scope import Chosen, chosen_paths
 from mulligan.control.services import Call
 from mulligan.errors import NotFoundError
 from mulligan.journal.losses import Loss
@@ -43,10 +43,10 @@ def rescue(call: Call, params: RescueParams) -> dict[str, Any]:
     worker = call.worker(params.project)
     names = call.names(worker)
     session, since = names.session(params.session), names.moment(params.since)
-    paths = relative_paths(worker, params.paths, params.paths_b64)
+    chosen = chosen_paths(call, worker, params.paths, params.paths_b64)
     worker.call(worker.sync).result()
-    found = find_losses(worker, since, paths, everything=params.all)
-    _require_each(found, paths, params.since)
+    found = find_losses(worker, since, chosen.paths, everything=params.all)
+    _require_each(found, chosen, params.since)
     rescuer = Rescuer(worker)
 
     def run() -> Result:
@@ -73,10 +73,10 @@ def rescue(call: Call, params: RescueParams) -> dict[str, Any]:
     }
 
 
-def _require_each(found: Found, paths: list[bytes], since: str) -> None:
+def _require_each(found: Found, chosen: Chosen, since: str) -> None:
     """Who names a path expects something there: one that lost nothing is an error."""
-    for path in paths:
-        if not any(covers([path], loss.path) for loss in found.losses):
+    for path, paths in chosen.words.items():
+        if not any(covers(paths, loss.path) for loss in found.losses):
             left = f"; {sum(found.left_out.values())} left out, --all takes them" if found.left_out else ""
             raise NotFoundError(
                 f"nothing of {show_path(path) or 'the project'} was lost since {since}{left}",

@@ -9,7 +9,7 @@ from msgspec import Meta
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import checkpoint_object, conversation_object, resume_object, show_path
 from mulligan.control.operations import group_object, outcome_fields, plan_object, refuse, side_effect_object
-from mulligan.control.scope import relative_paths
+from mulligan.control.scope import chosen_paths
 from mulligan.control.services import Call
 from mulligan.errors import NotFoundError, RefusedError, UsageError
 from mulligan.project.authors import group
@@ -102,7 +102,7 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     position = names.position(params.id, params.session and session)
     if params.conversation_only:
         return _conversation_only(call, worker, position, params)
-    paths = relative_paths(worker, params.paths, params.paths_b64)
+    paths = chosen_paths(call, worker, params.paths, params.paths_b64).paths
     effects = side_effects_since(call.services.store.catalogue(), worker.project_id, stood_at(position))
     if params.confirmed and not params.dry_run and not params.force:
         wait_for_quiet(worker, params.wait_seconds)
@@ -162,7 +162,7 @@ def _conversation_fields(conversation: Conversation, warnings: list[str], *, don
 
 
 def _without_others(
-    call: Call, worker: ProjectWorker, position: Position, paths: list[bytes], session: str, params: RestoreParams
+    call: Call, worker: ProjectWorker, position: Position, paths: frozenset[bytes], session: str, params: RestoreParams
 ) -> tuple[Result, dict[bytes, bytes]]:
     """Take back what a session's calls have changed since a position; what cannot be merged is skipped.
 
