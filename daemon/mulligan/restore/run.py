@@ -113,7 +113,7 @@ class Run:
             paths = [self.steps[index].path for index, _ in staged.damaged]
             raise IntegrityError(
                 f"{len(paths)} stored contents are damaged, the first of {os.fsdecode(paths[0])}; nothing was changed",
-                hint="run mulligan verify; --force restores everything else",
+                hint="mulligan verify --repair may heal them; --force restores everything else",
                 paths=paths,
             )
         self.swapper.staged.update(staged.seen)

@@ -21,6 +21,7 @@ from mulligan.journal.retention import Policy
 from mulligan.paths import Places, claude_config_dirs
 from mulligan.project import upkeep
 from mulligan.project.checkpoints import Request
+from mulligan.project.integrity import Integrity
 from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
 from mulligan.store.state import StateDatabase, default_budget
@@ -30,6 +31,7 @@ from mulligan.supervisor.address import remove_address, write_address
 from mulligan.supervisor.adoption import Adoption
 from mulligan.supervisor.follow import Follower
 from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
+from mulligan.supervisor.integrity_jobs import IntegrityJobs
 from mulligan.supervisor.notify import Notifier
 from mulligan.supervisor.schedule import Schedule
 from mulligan.supervisor.signals import handled
@@ -72,11 +74,13 @@ class Daemon:
         self._registry = Registry(self._store, self._bus, self.config, self._places, make_observer)
         self._settings = Settings(self._state, self.config)
         self._schedule = Schedule(self._store.clock)
+        self._integrity = Integrity(self._store, self._state, self._bus)
         self._services = Services(
             store=self._store,
             registry=self._registry,
             settings=self._settings,
             state=self._state,
+            integrity=self._integrity,
             bus=self._bus,
             places=self._places,
             config=self.config,
@@ -87,6 +91,7 @@ class Daemon:
             reload=self.reload,
         )
         self._indexing = Indexing(self._store, lambda: self._services.index_budget)
+        self._integrity_jobs = IntegrityJobs(self._store, self._state, self._integrity, self._bus, self.config)
         self._adoption = Adoption(self._registry, self.config)
         self._follower = Follower(
             self._store, self._registry, self._settings, self._services.claude_config_dirs, self._adoption
@@ -120,11 +125,13 @@ class Daemon:
             self._schedule.every(self._notifier.watchdog_seconds, "watchdog", self._alive)
         self._schedule.every(_CLEANUP_SECONDS, "cleanup", self._clean_up)
         self._schedule.every(LOOK_SECONDS, "search index", self._indexing.look)
+        self._integrity_jobs.schedule(self._schedule)
         self._schedule_interval()
         self._notifier.ready(self._status_text())
         log.info("mulligand answers at %s", self._places.socket)
         await self._stopping.wait()
         self._notifier.stopping("finishing the write in hand")
+        self._integrity_jobs.stop()
         await self._schedule.stop()
         await self._server.close()
         await asyncio.to_thread(self._follower.stop)

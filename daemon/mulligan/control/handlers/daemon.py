@@ -15,6 +15,7 @@ from mulligan.control.services import Call, Services
 from mulligan.errors import NotFoundError, UsageError
 from mulligan.journal.alarm import Alarm
 from mulligan.project.alerts import call_words
+from mulligan.project.integrity import times
 from mulligan.project.registry import EXCLUDED, REMOVED
 from mulligan.project.worker import ProjectWorker
 from mulligan.store.catalogue import Project
@@ -176,6 +177,9 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
     warnings = [warning for item in projects for warning in project_warnings(item)]
     if store.damage:
         warnings.append(f"the store is read-only: {store.damage}")
+    warnings += services.integrity.warnings()
+    if (drill := services.state.last_drill()) and drill["restorable"] < drill["total"]:
+        warnings.append(f"the last drill could restore {drill['restorable']} of {drill['total']} checkpoints")
     for project in store.catalogue().projects():
         if project.state == EXCLUDED:
             projects.append({**path_fields(project.path), "state": "excluded"})
@@ -237,6 +241,8 @@ def store_object(services: Services) -> dict[str, Any]:
         "budget_bytes": services.config().budget_bytes or services.default_budget,
         "damage": store.damage,
         "last_drill": services.state.last_drill(),
+        "scrub": times(services.integrity.scrubbed()),
+        "damaged_contents": len(services.integrity.damage.marks()),
     }
 
 
