@@ -44,6 +44,8 @@ def _render(result: JsonObject, args: argparse.Namespace, context: Context) -> N
     for file in files:
         if file.get("damaged"):
             context.line(f"damaged     {shown_path(file, 'file_path')}: {visible(str(file['damaged']))}", "loss")
+    for warning in result.get("warnings") or []:
+        context.line(f"warning     {visible(str(warning))}", "look")
     _changes(result.get("changes") or {}, args, context)
     if args.patch:
         return

@@ -114,12 +114,18 @@ def show(call: Call, params: ShowParams) -> dict[str, Any]:
     files = [
         {**file_object(path, row.entry, row.flags), **_damage(marks, row.entry)} for path, row in sorted(tree.items())
     ]
+    changes, warnings = None, []
+    try:
+        changes = _changes(call, made, patch=params.patch)
+    except IntegrityError as error:  # everything else of it can be shown
+        warnings = [f"its changes cannot be compared: {error.message}"]
     return {
         "checkpoint": {
             **checkpoint_object(made, worker.root),
             **damaged_files(sum("damaged" in file for file in files)),
         },
-        "changes": _changes(call, made, patch=params.patch),
+        "changes": changes,
+        "warnings": warnings,
         "files": files,
     }
 

@@ -152,7 +152,7 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
 
 
 def _damaged(call: Call, plan: Plan) -> list[str]:
-    """What a plan cannot bring back, as far as it is known: the restore refuses as long as one of its paths needs it."""
+    """What a plan cannot bring back, as far as it is known; a restore that needs one of these paths refuses."""
     marks = call.services.integrity.damage.marks()
     steps = plan.steps() if marks else ()
     return [
