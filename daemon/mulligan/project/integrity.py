@@ -115,9 +115,10 @@ class Integrity:
             contents.close()
         catalogue = self._store.catalogue()
         faults = [*report.log, *(digest_words(catalogue, *each) for each in report.digests)] if structure else None
+        new = [fault for fault in faults or () if fault not in self.damage.faults()]
         self.damage.keep(report.harms.values(), faults)
-        if report.healed or faults or not report.harms.keys() <= known.keys():
-            self._tell(report)
+        if report.healed or new or not report.harms.keys() <= known.keys():
+            self._tell(report, new)
 
     def _harms(self, contents: Contents, digests: Iterable[bytes]) -> dict[bytes, Harm]:
         """What is wrong with some contents. What is not stored, and no row names, is no damage: it left the store."""
@@ -128,11 +129,11 @@ class Integrity:
             del harms[digest]
         return harms
 
-    def _tell(self, report: Report) -> None:
+    def _tell(self, report: Report, faults: list[str]) -> None:
         checkpoints = len(self.damage.needs())
         log.warning(
             "damage was found: %d contents healed, %d are damaged, %d checkpoints cannot be restored whole%s",
-            len(report.healed), len(report.harms), checkpoints, "".join(f"; {each}" for each in report.log),
+            len(report.healed), len(report.harms), checkpoints, "".join(f"; {each}" for each in faults),
         )  # fmt: skip
         self._bus.publish("damage", contents=len(report.harms), healed=len(report.healed), checkpoints=checkpoints)
 
