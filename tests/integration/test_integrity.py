@@ -17,8 +17,8 @@ from mulligan.store.catalogue import Place
 from mulligan.store.encoding import BLOCK_SIZE, Encoding, encode
 from mulligan.store.segments import RECORD_HEADER_SIZE, segment_path
 from support.daemon import DaemonFixture, RpcError
-from support.storing import flip, opened
 from support.stored import reader, restore, take
+from support.storing import flip, opened
 from support.trees import put, snapshot
 
 RNG = random.Random(11)
@@ -264,7 +264,10 @@ def test_a_sample_says_what_share_was_looked_at(daemon: DaemonFixture, project: 
     assert verify(daemon, sample=100)["contents"] == 60
     done = daemon.client("verify", "--sample", "10%")
     assert done.returncode == 0
-    assert "verified 6 of 60 contents (10.0 %)" in done.stdout and "the log, 1 checkpoints" in done.stdout
+    assert (
+        "verified 6 of 60 contents (10.0 %)" in done.stdout
+        and "the log, 1 checkpoint; all as it was stored" in done.stdout
+    )
     victim = RNG.randbytes(500)
     put(project, b"victim", victim)
     daemon.call("watch.sync", project=project)

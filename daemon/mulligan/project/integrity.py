@@ -132,7 +132,7 @@ class Integrity:
     def _tell(self, report: Report, faults: list[str]) -> None:
         checkpoints = len(self.damage.needs())
         log.warning(
-            "damage was found: %d contents healed, %d are damaged, %d checkpoints cannot be restored whole%s",
+            "damage was found: contents healed %d, damaged %d, checkpoints that cannot be restored whole %d%s",
             len(report.healed), len(report.harms), checkpoints, "".join(f"; {each}" for each in faults),
         )  # fmt: skip
         self._bus.publish("damage", contents=len(report.harms), healed=len(report.healed), checkpoints=checkpoints)

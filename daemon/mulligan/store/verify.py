@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import random
 from collections import defaultdict
@@ -104,7 +103,8 @@ def some_checkpoints(catalogue: Catalogue) -> Structure:
 
 def _by_chance(catalogue: Catalogue, share: float) -> set[int]:
     numbers = [number for (number,) in catalogue.db.execute("select id from content")]
-    return set(random.sample(numbers, math.ceil(len(numbers) * share)))
+    count = max(1, round(len(numbers) * share)) if numbers else 0
+    return set(random.sample(numbers, count))
 
 
 def slices(

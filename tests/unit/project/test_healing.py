@@ -21,6 +21,7 @@ from mulligan.store.records import ProjectFact
 from mulligan.store.segments import RECORD_HEADER_SIZE
 from mulligan.store.state import StateDatabase
 from mulligan.store.store import Store
+from mulligan.store.verify import find_dependants
 from support.storing import armed, file_entry, flip, opened, row, rows_fact, segment
 
 RNG = random.Random(8)
@@ -155,6 +156,29 @@ def test_what_cannot_be_stored_stays_damaged(store: Store, root: Path, caplog: p
         assert healed(store, one.hash) == {}
     assert "damaged contents could not be stored again" in caplog.text
     assert healed(store, one.hash) == {one.hash: str(root / "f")}
+
+
+def test_what_builds_on_a_damaged_content_is_found(store: Store) -> None:
+    versions = [keep(store, b"f", TEXT)]
+    for number in range(3):
+        data = store.contents.read(versions[-1].hash)
+        edited = data[: 100 * number] + b"edit %d" % number + data[100 * number + 6 :]
+        versions.append(keep(store, b"f", edited, versions[-1].hash))
+    assert versions[3].depth == 3
+    whole = block_list(file_entry(TEXT * 2).hash, 2 * len(TEXT), [versions[0].hash] * 2)
+    other = keep(store, b"other", b"on its own\n")
+    store.log.append([], [whole])
+    damage(store, versions[1].hash)
+    for found, expected in ((versions[1], versions[1:]), (versions[3], versions[1:])):
+        harm = harm_of(store.contents, found.hash)
+        assert harm is not None and harm.culprit == versions[1].hash
+        harms = {found.hash: harm}
+        find_dependants(store.catalogue(), store.contents, harms)
+        assert set(harms) == {each.hash for each in expected}
+    damage(store, versions[0].hash)
+    harms = {versions[0].hash: Harm(versions[0].hash, "", versions[0].hash)}
+    find_dependants(store.catalogue(), store.contents, harms)
+    assert set(harms) == {each.hash for each in (*versions, whole)} and other.hash not in harms
 
 
 def test_damage_is_remembered_until_the_bytes_lie_elsewhere(store: Store, tmp_path: Path) -> None:

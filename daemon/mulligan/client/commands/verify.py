@@ -42,6 +42,8 @@ def _percent(text: str) -> float:
 
 
 def _render(report: JsonObject, context: Context) -> None:
+    from mulligan.client.render.amounts import counted  # noqa: PLC0415 - not for JSON
+
     damaged, digests, healed, store = (report.get(key) or [] for key in ("damaged", "digests", "healed", "store"))
     words = _looked_at(report)
     if healed:
@@ -58,14 +60,16 @@ def _render(report: JsonObject, context: Context) -> None:
     paths = report.get("paths") or []
     _list(context, sorted({f"{shown_path(entry)}  ({_root(entry, context)})" for entry in paths}))
     for entry in report.get("checkpoints") or []:
-        count = f"{entry.get('damaged_files', '?')} damaged" if entry.get("damaged_files") != 1 else "1 damaged file"
-        context.line(f"  checkpoint {entry.get('ordinal', '?')} of {_root(entry, context)}: {count}", "loss")
+        count = counted(int(entry.get("damaged_files") or 0), "file")
+        context.line(f"  checkpoint {entry.get('ordinal', '?')} of {_root(entry, context)}: {count} damaged", "loss")
     if damaged and not report.get("repair") and not store:
-        context.note("what the same bytes are found of anywhere is healed by: mulligan verify --repair")
+        context.note(
+            "mulligan verify --repair looks for the same bytes: in files, in other copies in the store, in git"
+        )
 
 
 def _looked_at(report: JsonObject) -> str:
-    from mulligan.client.render.amounts import size  # noqa: PLC0415 - not for JSON
+    from mulligan.client.render.amounts import counted, size  # noqa: PLC0415 - not for JSON
 
     seen, total = int(report.get("contents") or 0), int(report.get("total_contents") or 0)
     text = f"verified {_contents(seen)}, {size(report.get('bytes') or 0)}"
@@ -74,7 +78,7 @@ def _looked_at(report: JsonObject) -> str:
         text = f"verified {seen:,} of {_contents(total)} ({share}), {size(report.get('bytes') or 0)}"
         text += f" of {size(report.get('total_bytes') or 0)}"
     looked, all_ = (int(report.get(f"checkpoints_{key}") or 0) for key in ("looked_at", "total"))
-    return f"{text}, the log, {f'{looked:,} of {all_:,}' if looked < all_ else f'{all_:,}'} checkpoints"
+    return f"{text}, the log, " + (f"{looked:,} of " if looked < all_ else "") + counted(all_, "checkpoint")
 
 
 def _contents(count: int) -> str:
