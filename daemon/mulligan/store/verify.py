@@ -73,7 +73,7 @@ def verify(
     share: float = 1.0,
     look: Look | None = None,
 ) -> Report:
-    """Check contents, references, log and digests; of contents a share by chance, each as likely as any other.
+    """Check contents, references, log and digests; of contents and checkpoints a share by chance, each as likely.
 
     What builds on a damaged content is found as well, chosen or not. Only reads.
     """
@@ -82,7 +82,7 @@ def verify(
     report = Report()
     query = "select count(*), coalesce(sum(size), 0) from content"
     report.total_contents, report.total_size = catalogue.db.execute(query).fetchone()
-    structure = some_checkpoints(catalogue)
+    structure = some_checkpoints(catalogue, share)
     report.checkpoints = len(structure.checkpoints)
     (report.total_checkpoints,) = catalogue.db.execute("select count(*) from checkpoint").fetchone()
     report.add(look(Question(directory, [], structure)))
@@ -95,16 +95,20 @@ def verify(
     return report
 
 
-def some_checkpoints(catalogue: Catalogue) -> Structure:
-    """The checkpoints whose digests are looked at: all if they are few."""
+def some_checkpoints(catalogue: Catalogue, share: float = 1.0) -> Structure:
+    """The structure with the checkpoints whose digests are looked at: a share by chance, and of all if they are few."""
     names = [name for (name,) in catalogue.db.execute("select id from checkpoint")]
-    return Structure(names if len(names) <= _CHECKPOINTS else random.sample(names, _CHECKPOINTS))
+    return Structure(random.sample(names, min(_part(len(names), share), _CHECKPOINTS)))
+
+
+def _part(count: int, share: float) -> int:
+    """A share of so many, at least one of some."""
+    return max(1, round(count * share)) if count else 0
 
 
 def _by_chance(catalogue: Catalogue, share: float) -> set[int]:
     numbers = [number for (number,) in catalogue.db.execute("select id from content")]
-    count = max(1, round(len(numbers) * share)) if numbers else 0
-    return set(random.sample(numbers, count))
+    return set(random.sample(numbers, _part(len(numbers), share)))
 
 
 def slices(
