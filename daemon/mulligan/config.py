@@ -63,6 +63,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     keep_weekly: _Count = 0
     max_age: Annotated[int, Meta(ge=1, le=100 * 366 * 86_400)] | None = None
     interval: Annotated[int, Meta(ge=1, le=366 * 86_400)] | None = None
+    scrub: Annotated[int, Meta(ge=86_400, le=366 * 86_400)] | None = 30 * 86_400
+    drill: Annotated[int, Meta(ge=3600, le=366 * 86_400)] | None = 86_400
     log_level: LogLevel = "info"
 
     def directories(self, key: Literal["exclude", "include", "claude_config_dirs"], home: str) -> list[str]:
@@ -72,10 +74,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Config)}
 SIZE_KEYS = ("budget_bytes", "max_file_bytes", "max_project_bytes")
-DURATION_KEYS = ("interval", "max_age")
+DURATION_KEYS = ("interval", "max_age", "scrub", "drill")
 _EXPECTED = {
     "interval": "off, or a duration such as 30m, 2h or 1h30m",
     "max_age": "off, or a duration such as 12h or 90d",
+    "scrub": "off, or a duration of 1d and more",
+    "drill": "off, or a duration of 1h and more",
 }
 
 

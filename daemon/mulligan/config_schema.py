@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from mulligan.config import DURATION_KEYS, SIZE_KEYS, Config, expected
-from mulligan.quantities import DURATION_PATTERN, SIZE_PATTERN
+from mulligan.quantities import DURATION_PATTERN, SIZE_PATTERN, show_duration
 
 
 def schema() -> dict[str, Any]:
@@ -27,7 +27,8 @@ def schema() -> dict[str, Any]:
     duration = {"type": "string", "minLength": 1, "pattern": DURATION_PATTERN}
     for key in DURATION_KEYS:
         properties[key]["anyOf"] = [{"const": "off"}, duration]
-        properties[key]["default"] = "off"
+        default = getattr(Config(), key)
+        properties[key]["default"] = "off" if default is None else show_duration(default)
     definition = whole["$defs"]["Config"]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **definition, "title": "mulligan config.yaml"}
 

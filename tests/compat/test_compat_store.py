@@ -61,7 +61,9 @@ def test_version_1_loads_with_all_that_was_put_into_it(directory: Path) -> None:
             b"pipe": Entry(Kind.SPECIAL, reason="fifo"),
         }
         assert entries(store, Cut(11)).keys() - entries(store, Cut(10)).keys() == {b".env"}
-        assert verify(store.catalogue(), store.contents).clean
+        report = verify(store.catalogue(), store.contents)
+        assert (report.damaged, report.paths) == ([], [])
+        assert report.digests == [(1, "checkpoint22")], "its digest was made up"
 
 
 def test_version_1_gives_every_content_back(directory: Path) -> None:

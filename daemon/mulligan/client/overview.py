@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "restart": "stop and start it",
         "service": "let the system start it",
         "doctor": "try everything out and say what is wrong",
-        "verify": "read every stored byte and compare",
+        "verify": "read what is stored and compare; heal it",
         "drill": "prove that checkpoints can be restored",
         "purge": "erase every captured version of a file",
         "gc": "free what nothing needs any more",

@@ -11,6 +11,7 @@ from mulligan.control.library import Library
 from mulligan.errors import NotFoundError, RefusedError
 from mulligan.events import Bus
 from mulligan.paths import Places
+from mulligan.project.integrity import Integrity
 from mulligan.project.naming import Names
 from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
@@ -29,6 +30,7 @@ class Services:
     registry: Registry
     settings: Settings
     state: StateDatabase
+    integrity: Integrity
     bus: Bus
     places: Places
     config: Callable[[], Config]

@@ -9,9 +9,12 @@ import os
 import shutil
 import stat
 import threading
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
+from mulligan.clock import to_rfc3339
 from mulligan.errors import BusyError, IntegrityError, MulliganError
 from mulligan.model import ABSENT, Checkpoint, Entry, Kind
 from mulligan.restore.apply import apply
@@ -21,6 +24,7 @@ from mulligan.restore.stage_child import stage_in_children
 from mulligan.restore.tree import Nearby, Tree, look
 from mulligan.store.atomic import make_private_directory
 from mulligan.store.digest import ZERO_DIGEST, add_digest, entry_digest
+from mulligan.store.state import StateDatabase
 from mulligan.store.store import Store
 
 _OPEN = 0o700
@@ -51,6 +55,19 @@ def drill(store: Store, made: Checkpoint) -> str:
     finally:
         _clear(store)
         _running.release()
+
+
+def drill_all(
+    store: Store, state: StateDatabase, chosen: Sequence[Checkpoint], progress: Callable[[int, int], None]
+) -> tuple[dict[str, Any], list[str]]:
+    """Try some checkpoints, one after another, and remember how many can be restored; besides, why each cannot."""
+    reasons = []
+    for number, made in enumerate(chosen):
+        progress(number, len(chosen))
+        reasons.append(drill(store, made))
+    last = {"time": to_rfc3339(store.clock.now()), "restorable": reasons.count(""), "total": len(reasons)}
+    state.keep_drill(last)
+    return last, reasons
 
 
 def _place(store: Store) -> str:

@@ -7,7 +7,7 @@ say that they were purged. Nothing on disk is touched.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
 import msgspec
@@ -43,7 +43,7 @@ class Purge:
     kept: int = 0
 
 
-def plan_purge(worker: ProjectWorker, paths: Collection[bytes]) -> Purge:
+def plan_purge(worker: ProjectWorker, paths: Set[bytes]) -> Purge:
     """What erasing some paths, and all below them, comes to. Raises IntegrityError if a list of blocks is damaged."""
     catalogue = worker.store.catalogue()
     found = Purge()
@@ -69,7 +69,7 @@ def plan_purge(worker: ProjectWorker, paths: Collection[bytes]) -> Purge:
     return found
 
 
-def _of_operations(catalogue: Catalogue, project: int, paths: Collection[bytes]) -> Iterator[bytes]:
+def _of_operations(catalogue: Catalogue, project: int, paths: Set[bytes]) -> Iterator[bytes]:
     """Versions that only plans and outcomes name."""
     cursor = catalogue.db.execute(
         "select p.phase, p.body from payload p join operation o on o.id = p.operation where o.project = ?", (project,)
@@ -93,7 +93,7 @@ def _entries(phase: str, body: bytes) -> Iterator[tuple[bytes, Entry]]:
     yield from outcome.captured
 
 
-def _elsewhere(worker: ProjectWorker, paths: Collection[bytes], hashes: set[bytes]) -> list[tuple[int, bytes]]:
+def _elsewhere(worker: ProjectWorker, paths: Set[bytes], hashes: set[bytes]) -> list[tuple[int, bytes]]:
     """(project, path) that had the same bytes."""
     catalogue = worker.store.catalogue()
     cursor = catalogue.db.execute("select distinct path, hash from row where kind = 1 and size > 0")
@@ -125,7 +125,7 @@ class Eraser:
     def __init__(self, store: Store, state: StateDatabase, collection: Collection) -> None:
         self._store, self._state, self._collection = store, state, collection
 
-    def purge(self, worker: ProjectWorker, paths: Collection[bytes]) -> tuple[Purge, Collected, list[int]]:
+    def purge(self, worker: ProjectWorker, paths: Set[bytes]) -> tuple[Purge, Collected, list[int]]:
         """Erase the captured contents of some paths. Returns what it was, and the segments that still have some of it.
 
         Raises BusyError beside a collection, StoreFullError, IntegrityError.

@@ -112,8 +112,9 @@ class Run:
         if staged.damaged and not (self.plan.force or self.resumed):
             paths = [self.steps[index].path for index, _ in staged.damaged]
             raise IntegrityError(
-                f"{len(paths)} stored contents are damaged, the first of {os.fsdecode(paths[0])}; nothing was changed",
-                hint="run mulligan verify; --force restores everything else",
+                f"{'a stored content is' if len(paths) == 1 else f'{len(paths)} stored contents are'} damaged,"
+                f" {'that' if len(paths) == 1 else 'the first'} of {os.fsdecode(paths[0])}; nothing was changed",
+                hint="mulligan verify --repair may heal them; --force restores everything else",
                 paths=paths,
             )
         self.swapper.staged.update(staged.seen)

@@ -43,7 +43,9 @@ class Contents:
         """Where a content lies. Raises IntegrityError if the catalogue does not know it."""
         found = self._catalogue().place(digest)
         if found is None:
-            raise IntegrityError(f"content {digest.hex()[:12]} is not in the store", hint="mulligan verify")
+            raise IntegrityError(
+                f"content {digest.hex()[:12]} is not in the store", hint="mulligan verify", hash=digest.hex()
+            )
         return found
 
     def read(self, digest: bytes) -> bytes:
@@ -66,6 +68,11 @@ class Contents:
             yield data
         if whole.digest() != digest:
             raise self._damaged(place, "its blocks do not add up to its hash")
+
+    def blocks(self, digest: bytes) -> list[bytes]:
+        """The hashes of the blocks that a content consists of; none if it is not stored in blocks."""
+        place = self.place(digest)
+        return list(encoding.block_hashes(self._payload(place))) if place.encoding == Encoding.BLOCKS else []
 
     def part(self, digest: bytes, start: int, end: int) -> bytes:
         """The bytes from one offset to another. Of a content in blocks only those needed are read, each checked."""

@@ -114,6 +114,21 @@ class StateDatabase:
             query = "delete from setting where scope = ? and subject = ? and key = ?"
             return self._db.execute(query, (scope, subject, key)).rowcount > 0
 
+    def replace(self, scope: str, subject: str, values: dict[str, object]) -> None:
+        """Set everything of one subject, in one step. Raises ReadOnlyError."""
+        self._require_writable()
+        rows = [(scope, subject, key, msgspec.json.encode(value).decode()) for key, value in values.items()]
+        with self._lock:
+            self._db.execute("begin immediate")
+            try:
+                self._db.execute("delete from setting where scope = ? and subject = ?", (scope, subject))
+                self._db.executemany("insert into setting values (?, ?, ?, ?)", rows)
+                self._db.execute("commit")
+            except BaseException:
+                if self._db.in_transaction:  # SQLite has rolled back by itself when the disk is full
+                    self._db.execute("rollback")
+                raise
+
     def keep_drill(self, result: dict[str, Any]) -> None:
         """Remember how the last drill ended. Raises ReadOnlyError."""
         self.set(_STORE, "", _DRILL, result)

@@ -21,6 +21,7 @@ from mulligan.journal.retention import Policy
 from mulligan.paths import Places, claude_config_dirs
 from mulligan.project import upkeep
 from mulligan.project.checkpoints import Request
+from mulligan.project.integrity import Integrity
 from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
 from mulligan.project.space import Space
@@ -33,6 +34,7 @@ from mulligan.supervisor.collecting import COLLECT_SECONDS, ROOM_SECONDS, Collec
 from mulligan.supervisor.follow import Follower
 from mulligan.supervisor.growth import Growth
 from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
+from mulligan.supervisor.integrity_jobs import IntegrityJobs
 from mulligan.supervisor.notify import Notifier
 from mulligan.supervisor.schedule import Schedule
 from mulligan.supervisor.signals import handled
@@ -83,11 +85,13 @@ class Daemon:
             self._store, self._registry, self._bus, self._state, lambda: upkeep.configured(self._config)
         )
         self._schedule = Schedule(self._store.clock)
+        self._integrity = Integrity(self._store, self._state, self._bus)
         self._services = Services(
             store=self._store,
             registry=self._registry,
             settings=self._settings,
             state=self._state,
+            integrity=self._integrity,
             bus=self._bus,
             places=self._places,
             config=self.config,
@@ -100,6 +104,7 @@ class Daemon:
         )
         self._collecting = Collecting(self._space, self._store, self._threadsafe, self._tasks.spawn)
         self._indexing = Indexing(self._store, lambda: self._services.index_budget)
+        self._integrity_jobs = IntegrityJobs(self._store, self._state, self._integrity, self._bus, self.config)
         self._adoption = Adoption(self._registry, self.config)
         self._follower = Follower(
             self._store, self._registry, self._settings, self._services.claude_config_dirs, self._adoption
@@ -137,6 +142,7 @@ class Daemon:
         self._schedule.every(LOOK_SECONDS, "search index", self._indexing.look)
         self._schedule.every(SNAPSHOT_SECONDS, "snapshot", Snapshots(self._store).look)
         self._schedule.every(_GROWTH_SECONDS, "growth", Growth(self._services).look)
+        self._integrity_jobs.schedule(self._schedule)
         self._schedule_interval()
         self._tasks.spawn(self._collecting.begin(), "room")
         self._notifier.ready(self._status_text())
@@ -144,6 +150,7 @@ class Daemon:
         await self._stopping.wait()
         self._notifier.stopping("finishing the write in hand")
         self._store.interrupt()
+        self._integrity_jobs.stop()
         await self._schedule.stop()
         await self._server.close()
         await asyncio.to_thread(self._follower.stop)

@@ -349,3 +349,21 @@ def test_a_patch_in_a_pipe_is_byte_for_byte(daemon: Any) -> None:
     daemon.answers["checkpoint.diff"] = {**NO_DIFF, "modified_files": [file]}
     done = subprocess.run([sys.executable, "-m", "mulligan.client.main", "diff"], capture_output=True, check=True)
     assert done.stdout == b"+\xc3\xa9 \xe9\x1b\r\n"
+
+
+def test_a_verification_says_what_was_looked_at_healed_and_left(
+    daemon: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looked = {"contents": 6, "total_contents": 60, "bytes": 1024, "total_bytes": 2048, "checkpoints_looked_at": 50}
+    daemon.answers["store.verify"] = {**looked, "sample": 10, "checkpoints_total": 80}
+    status, out, _ = run(capsys, "verify", "--sample", "10%")
+    share = "verified 6 of 60 contents (10.0 %), 1.0 KiB of 2.0 KiB"
+    assert (status, out) == (0, f"{share}, the log, 50 of 80 checkpoints; all as it was stored\n")
+    damaged = [{"hash": "ab" * 32, "reason": "its record is damaged"} for _ in range(23)]
+    more = {"healed": [{"hash": "cd" * 32, "from": "git\x1b[2J"}], "damaged": damaged, "repair": True, "exit_status": 9}
+    need = {"ordinal": 4, "project_path": "/src/shop", "damaged_files": 1}
+    daemon.answers["store.verify"] |= {**more, "checkpoints": [need]}
+    status, out, _ = run(capsys, "verify", "--repair")
+    assert status == 9 and "; 1 content healed; 23 contents damaged\n" in out
+    assert "\x1b" not in out and "  … and 3 more (--json has them all)\n" in out
+    assert "  checkpoint 4 of /src/shop: 1 file damaged\n" in out

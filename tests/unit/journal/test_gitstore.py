@@ -103,3 +103,25 @@ def test_nothing_of_git_is_written(repository: Path) -> None:
     with opened(repository) as store:
         assert store.tracks(b"a") and store.held_since(b"one\n")
     assert state() == before
+
+
+def test_the_versions_of_a_path_are_those_of_the_index_and_of_some_commits(repository: Path) -> None:
+    def head() -> str:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repository, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    first = head()
+    (repository / "sub/b").write_bytes(b"2nd\n")
+    git(repository, "commit", "-qam", "two")
+    second = head()
+    git(repository, "gc", "-q")
+    (repository / "sub/b").write_bytes(b"3rd\n")
+    git(repository, "add", "-A")
+    with opened(repository / "sub") as store:
+        assert [*store.versions(b"b", [second, first, second], 4)] == [b"3rd\n", b"2nd\n", b"two\n"]
+        assert [*store.versions(b"b", [second, first], 5)] == []
+        assert [*store.versions(b"b", ["0" * 40, "no commit", ""], 4)] == [b"3rd\n"]
+        assert [*store.versions(b"none", [first], 4)] == []
+        assert store.tracks(b"b") and not store.tracks(b"none")
+    with opened(repository.parent) as store:
+        assert [*store.versions(b"top/a", [first], 4)] == []

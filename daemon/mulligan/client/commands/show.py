@@ -41,6 +41,11 @@ def _render(result: JsonObject, args: argparse.Namespace, context: Context) -> N
         context.line(f"incomplete  {shown_path(entry)}: {reason}", "look")
     for entry in checkpoint.get("special") or []:
         context.line(f"special     {shown_path(entry)}", "dim")
+    for file in files:
+        if file.get("damaged"):
+            context.line(f"damaged     {shown_path(file, 'file_path')}: {visible(str(file['damaged']))}", "loss")
+    for warning in result.get("warnings") or []:
+        context.line(f"warning     {visible(str(warning))}", "look")
     _changes(result.get("changes") or {}, args, context)
     if args.patch:
         return

@@ -74,10 +74,12 @@ def _first_line(text: str) -> str:
 
 
 def marks(checkpoint: Checkpoint) -> str:
-    """What is special about it: pinned, incomplete."""
+    """What is special about it: pinned, incomplete, damaged."""
     found = ["pin"] if checkpoint.get("pinned") else []
     if checkpoint.get("complete") is False:
         found.append("incomplete")
+    if checkpoint.get("damaged_files"):
+        found.append("damaged")
     return " ".join(found)
 
 
@@ -95,6 +97,7 @@ def changes(checkpoint: Checkpoint) -> str:
 def _cells(checkpoint: Checkpoint, lead: str, now: float, style: str) -> list[Cell]:
     text, special = what(checkpoint), marks(checkpoint)
     mark_style = "look" if checkpoint.get("complete") is False else "dim"
+    mark_style = "loss" if checkpoint.get("damaged_files") else mark_style
     return [
         Cell(lead, style),
         Cell(age(checkpoint.get("timestamp"), now), "dim"),

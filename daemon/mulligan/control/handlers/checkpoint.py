@@ -10,8 +10,9 @@ from mulligan.control.objects import checkpoint_object, file_object
 from mulligan.control.services import Call
 from mulligan.errors import IntegrityError
 from mulligan.journal.diff import Change, diff_trees
-from mulligan.model import Checkpoint, RelPath
+from mulligan.model import Checkpoint, Entry, Kind, RelPath
 from mulligan.project.checkpoints import Request
+from mulligan.store.damage import Mark
 from mulligan.store.records import MarkFact
 
 
@@ -60,6 +61,11 @@ def partial(made: Checkpoint) -> dict[str, Any]:
     return {} if made.complete else {"exit_status": 3}
 
 
+def damaged_files(count: int) -> dict[str, Any]:
+    """How many files of a checkpoint cannot be restored; nothing if all can, as far as it is known."""
+    return {"damaged_files": count} if count else {}
+
+
 @method("checkpoint.create", CreateParams)
 def create(call: Call, params: CreateParams) -> dict[str, Any]:
     """Take a checkpoint now, even if nothing changed."""
@@ -86,8 +92,11 @@ def list_(call: Call, params: ListParams) -> dict[str, Any]:
         arguments.append(call.names(worker).session(params.session))  # type: ignore[arg-type]
     catalogue = call.services.store.catalogue()
     found = catalogue.checkpoints(where, arguments, -1 if params.limit is None else params.limit)
+    damaged = {need.id: need.count for need in call.services.integrity.damage.needs()}
     return {
-        "checkpoints": [checkpoint_object(made, worker.root) for made in found],
+        "checkpoints": [
+            {**checkpoint_object(made, worker.root), **damaged_files(damaged.get(made.id, 0))} for made in found
+        ],
         "current_checkpoint_id": catalogue.current(worker.project_id) or None,
     }
 
@@ -101,12 +110,30 @@ def show(call: Call, params: ShowParams) -> dict[str, Any]:
     tree = catalogue.tree(worker.project_id, made.cut)
     if catalogue.digest(worker.record(), made.cut) != made.tree:
         raise IntegrityError(f"checkpoint {made.id}: its tree is not the one that was recorded", hint="mulligan verify")
-    files = [file_object(path, row.entry, row.flags) for path, row in sorted(tree.items())]
+    marks = call.services.integrity.damage.marks()
+    files = [
+        {**file_object(path, row.entry, row.flags), **_damage(marks, row.entry)} for path, row in sorted(tree.items())
+    ]
+    changes, warnings = None, []
+    try:
+        changes = _changes(call, made, patch=params.patch)
+    except IntegrityError as error:  # everything else of it can be shown
+        warnings = [f"its changes cannot be compared: {error.message}"]
     return {
-        "checkpoint": checkpoint_object(made, worker.root),
-        "changes": _changes(call, made, patch=params.patch),
+        "checkpoint": {
+            **checkpoint_object(made, worker.root),
+            **damaged_files(sum("damaged" in file for file in files)),
+        },
+        "changes": changes,
+        "warnings": warnings,
         "files": files,
     }
+
+
+def _damage(marks: dict[bytes, Mark], entry: Entry) -> dict[str, Any]:
+    """Why a file of a tree cannot be restored."""
+    mark = marks.get(entry.hash) if marks and entry.kind is Kind.FILE else None
+    return {"damaged": mark.reason} if mark else {}
 
 
 def _changes(call: Call, made: Checkpoint, *, patch: bool) -> dict[str, Any] | None:

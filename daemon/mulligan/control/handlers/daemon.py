@@ -16,6 +16,7 @@ from mulligan.errors import NotFoundError, UsageError
 from mulligan.journal.alarm import Alarm
 from mulligan.journal.forecast import forecast
 from mulligan.project.alerts import call_words
+from mulligan.project.integrity import times
 from mulligan.project.registry import EXCLUDED, REMOVED
 from mulligan.project.worker import ProjectWorker
 from mulligan.store.catalogue import Project
@@ -180,6 +181,9 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
     warnings += store.warnings
     if store.damage:
         warnings.append(f"the store is read-only: {store.damage}; mulligan store rebuild makes the best of it")
+    warnings += services.integrity.warnings()
+    if (drill := services.state.last_drill()) and drill["restorable"] < drill["total"]:
+        warnings.append(f"the last drill could restore {drill['restorable']} of {drill['total']} checkpoints")
     room = store_object(services)
     warnings += store_warnings(room)
     for project in store.catalogue().projects():
@@ -246,6 +250,8 @@ def store_object(services: Services) -> dict[str, Any]:
         "days_left": forecast(size, budget, growth).days,
         "damage": store.damage,
         "last_drill": services.state.last_drill(),
+        "scrub": times(services.integrity.scrubbed()),
+        "damaged_contents": len(services.integrity.damage.marks()),
     }
 
 

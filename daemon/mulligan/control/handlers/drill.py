@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mulligan.clock import NANOSECONDS, to_rfc3339
+from mulligan.clock import NANOSECONDS
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import path_fields
 from mulligan.control.services import Call
 from mulligan.errors import NotFoundError, UsageError
 from mulligan.model import Checkpoint
-from mulligan.project.drill import drill as try_out
+from mulligan.project.drill import drill_all
 
 
 class DrillParams(Params, frozen=True, kw_only=True):
@@ -26,24 +26,22 @@ class DrillParams(Params, frozen=True, kw_only=True):
 def drill(call: Call, params: DrillParams) -> dict[str, Any]:
     """Restore checkpoints into a directory beside the store, read every byte back, and compare."""
     chosen = _chosen(call, params)
-    store, tried = call.services.store, []
+    store = call.services.store
     roots = {project.id: project.path for project in store.catalogue().projects()}
     started = store.clock.now()
-    for number, made in enumerate(chosen):
-        call.progress(stage="drill", done=number, total=len(chosen))
-        reason = try_out(store, made)
-        tried.append({"id": made.id, "ordinal": made.ordinal, **path_fields(roots[made.project]),
-                      "bytes": made.metadata.snapshot_size, "reason": reason})  # fmt: skip
-    restorable = sum(not item["reason"] for item in tried)
-    now = store.clock.now()
-    last = {"time": to_rfc3339(now), "restorable": restorable, "total": len(tried)}
-    call.services.state.keep_drill(last)
+    last, reasons = drill_all(
+        store, call.services.state, chosen, lambda done, total: call.progress(stage="drill", done=done, total=total)
+    )
     return {
         **last,
-        "seconds": round((now - started) / NANOSECONDS, 3),
-        "checkpoints": tried,
-        **({} if restorable == len(tried) else {"exit_status": 9}),
-    }
+        "seconds": round((store.clock.now() - started) / NANOSECONDS, 3),
+        "checkpoints": [
+            {"id": made.id, "ordinal": made.ordinal, **path_fields(roots[made.project]),
+             "bytes": made.metadata.snapshot_size, "reason": reason}
+            for made, reason in zip(chosen, reasons, strict=True)
+        ],
+        **({"exit_status": 9} if any(reasons) else {}),
+    }  # fmt: skip
 
 
 def _chosen(call: Call, params: DrillParams) -> list[Checkpoint]:

@@ -122,6 +122,7 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         result = worker.call(run).result()
     fields = outcome_fields(result)
     if result.outcome is None:
+        fields["warnings"] = fields["warnings"] + _damaged(call, result.plan)
         fields["plan"]["groups"] = _groups(call, worker, position, result.plan, session, made, alone=params.keep_others)
     if not params.dry_run and not params.confirmed:
         raise refuse(fields["plan"], "the restore")
@@ -148,6 +149,17 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
             conversation = bring(conversation, call.services.store, worker.project_id, current.id)
         answer |= _conversation_fields(conversation, answer["warnings"], done=bool(result.operation))
     return answer
+
+
+def _damaged(call: Call, plan: Plan) -> list[str]:
+    """What a plan cannot bring back, as far as it is known; a restore that needs one of these paths refuses."""
+    marks = call.services.integrity.damage.marks()
+    steps = plan.steps() if marks else ()
+    return [
+        f"{show_path(step.path)}: its stored content is damaged; mulligan verify --repair may heal it"
+        for step in steps
+        if step.target.hash in marks
+    ]
 
 
 def _conversation_fields(conversation: Conversation, warnings: list[str], *, done: bool) -> dict[str, Any]:
