@@ -98,6 +98,8 @@ class Contents:
         return encoding.apply_delta(payload, self._decode(base), place.size)
 
     def _payload(self, place: Place) -> bytes:
+        if not place.segment:
+            raise self._damaged(place, "no segment holds it")
         try:
             with self._lock:
                 fd = self._open(place)
