@@ -90,6 +90,18 @@ def _opened(path: str, pool: str, quarantine: str) -> tuple[sqlite3.Connection, 
     return connection, replayed
 
 
+def give_up_older(path: str) -> bool:
+    """Set a catalogue of an older version aside for good, of which not everything could be kept; whether there is one.
+
+    Until then it makes the store read-only at every start.
+    """
+    if not os.path.exists(path + _OLDER):
+        return False
+    os.replace(path + _OLDER, path + _DAMAGED)
+    remove(path + _OLDER)
+    return True
+
+
 def _known(path: str) -> int:
     """The last batch that a catalogue of an older version knows; 0 if it cannot be read."""
     try:

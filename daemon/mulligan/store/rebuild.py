@@ -95,8 +95,9 @@ def _load(pool: str, db: sqlite3.Connection) -> int:
 def find_places(pool: str, db: sqlite3.Connection) -> int:
     """Find where the contents lie that have no place (segment 0); how many there are of which there is no record.
 
-    Those keep their ids, which later deltas name, and get a place when they are stored again. A record counts if it is whole, and a delta if its base is a content with a smaller id that has a place. The last
-    one is taken that is no delta, else the last.
+    Those keep their ids, which later deltas name, and get a place when they are stored again. A record counts if it is
+    whole, and a delta if its base is a content with a smaller id that has a place. The last one is taken that is no
+    delta, else the last.
     """
     if db.execute("select 1 from content where segment = 0 limit 1").fetchone() is None:
         return 0

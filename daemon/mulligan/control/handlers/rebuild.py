@@ -42,7 +42,8 @@ def _without_content(catalogue: Catalogue) -> list[dict[str, Any]]:
     """The paths of versions of which the store has no bytes."""
     cursor = catalogue.db.execute(
         "select distinct r.project, p.dir, p.name, r.hash from row r join path p on p.id = r.path where r.kind = 1"
-        " and not exists (select 1 from content c where c.hash = r.hash and c.segment != 0) order by p.project, p.dir, p.name limit ?",
+        " and not exists (select 1 from content c where c.hash = r.hash and c.segment != 0)"
+        " order by p.project, p.dir, p.name limit ?",
         (_NAMED,),
     )
     return [
