@@ -244,7 +244,7 @@ def test_V4_a_newer_catalogue_is_refused_and_left_as_it_is(tmp_path: Path) -> No
         assert refused.value.exit_status == 78
 
 
-@pytest.mark.parametrize("broken", ["no database", "a page", "no tables"])
+@pytest.mark.parametrize("broken", ["no database", "a page", "no tables", "empty"])
 def test_V4_a_catalogue_that_cannot_be_read_is_set_aside_and_made_anew(
     tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -254,7 +254,9 @@ def test_V4_a_catalogue_that_cannot_be_read_is_set_aside_and_made_anew(
             store.log.append(facts)
     expected = tables(place)
     for _ in range(2):
-        if broken == "no tables":
+        if broken == "empty":
+            place.write_bytes(b"")
+        elif broken == "no tables":
             connection = sqlite3.connect(place)
             connection.execute("drop table meta")
             connection.close()

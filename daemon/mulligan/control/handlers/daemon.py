@@ -176,7 +176,7 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
     warnings = [warning for item in projects for warning in project_warnings(item)]
     warnings += store.warnings
     if store.damage:
-        warnings.append(f"the store is read-only: {store.damage}; mulligan store rebuild makes the best of it")
+        warnings.append(f"the store is read-only: {store.damage}; mulligan store rebuild makes it writable again")
     for project in store.catalogue().projects():
         if project.state == EXCLUDED:
             projects.append({**path_fields(project.path), "state": "excluded"})
