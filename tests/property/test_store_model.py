@@ -22,7 +22,11 @@ from hypothesis.stateful import (
 from mulligan.clock import FOREVER
 from mulligan.model import ABSENT, Cut, Entry, Flag, Kind, Row
 from mulligan.store.catalogue import UNSEEN
+from mulligan.store.encoding import encode
+from mulligan.store.rebuild import build, keep
+from mulligan.store.snapshot import prune
 from mulligan.store.store import Store
+from mulligan.store.swap import swap_in
 from mulligan.store.verify import verify
 from support.storing import add_project, forget_catalogue, rows_fact, tables
 
@@ -159,6 +163,23 @@ class StoreLife(RuleBasedStateMachine):
         forget_catalogue(self.directory)
         self.store = Store(str(self.directory))
         assert self.store.damage == ""
+        assert tables(self.directory / "catalogue.db") == expected
+
+    @rule(data=st.lists(contents, min_size=1, max_size=3))
+    def store_contents(self, data: list[bytes]) -> None:
+        self.store.log.append([], [encode(one) for one in data if not self.store.contents.holds(encode(one).hash)])
+
+    @rule()
+    def keep_a_snapshot(self) -> None:
+        """Catalogues that are lost later are made from it."""
+        assert keep(self.store.pool, self.store.catalogue_path)
+        prune(self.store.pool)
+
+    @rule()
+    def rebuild_while_it_is_open(self) -> None:
+        expected = tables(self.directory / "catalogue.db")
+        built = build(self.store.pool, self.store.catalogue_path, self.store.log.batch)
+        assert swap_in(self.store, built).lost == []
         assert tables(self.directory / "catalogue.db") == expected
 
     @precondition(lambda self: self.some)

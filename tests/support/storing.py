@@ -141,3 +141,14 @@ def flip(path: Path, offset: int, bits: int = 0xFF) -> None:
         (byte,) = file.read(1)
         file.seek(offset)
         file.write(bytes([byte ^ bits]))
+
+
+def damage_page(directory: Path, table: str) -> None:
+    """Break the first page of a table of the catalogue, which nobody has open."""
+    connection = sqlite3.connect(directory / "catalogue.db")
+    (page,) = connection.execute("select rootpage from sqlite_master where name = ?", (table,)).fetchone()
+    (size,) = connection.execute("pragma page_size").fetchone()
+    connection.close()
+    with (directory / "catalogue.db").open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)

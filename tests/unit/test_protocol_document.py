@@ -276,6 +276,42 @@ def test_a_reader_made_from_the_document_reads_a_store(store: Store) -> None:
     assert reader.digest(earlier) == store.catalogue().digest(project, before)
 
 
+def read_snapshot(path: Path) -> tuple[int, dict[str, tuple[list[str], list[list[Any]]]]]:
+    """A snapshot's batch and tables, by section 11 alone."""
+    data = path.read_bytes()
+    assert hashlib.sha256(data[:-32]).digest() == data[-32:]
+    magic, version, _, zero, batch, _ = struct.unpack_from("<8sHHIQQ", data)
+    assert (magic, version, zero) == (b"MULLSNAP", 1, 0)
+    plain = zstandard.ZstdDecompressor().decompressobj().decompress(data[32:-32])
+    found: dict[str, tuple[list[str], list[list[Any]]]] = {}
+    offset, rows = 0, []
+    while length := int.from_bytes(plain[offset : offset + 4], "little"):
+        frame = msgspec.msgpack.decode(plain[offset + 4 : offset + 4 + length])
+        offset += 4 + length
+        if isinstance(frame[0], str):
+            rows = []
+            found[frame[0]] = (frame[1], rows)
+        else:
+            rows += frame
+    assert offset + 4 == len(plain)
+    return batch, found
+
+
+def test_a_reader_made_from_the_document_reads_a_snapshot(store: Store) -> None:
+    fill(store)
+    with store.reorganizing():
+        name = f"{store.snapshot():012d}.snap"
+    batch, found = read_snapshot(Path(store.directory) / "content_pool" / name)
+    assert batch == store.log.batch == dict(found["meta"][1])["batch"]  # type: ignore[arg-type]
+    assert next(iter(found)) == "content" and found["content"][0] == ["id", "hash", "size"]
+    hashes = {number: digest for number, digest, _ in found["content"][1]}
+    columns, rows = found["row"]
+    live = {row[columns.index("seq")]: row[columns.index("hash")] for row in rows}
+    expected = dict(store.catalogue().db.execute("select seq, hash from row"))
+    assert {seq: hashes[digest] if isinstance(digest, int) else digest for seq, digest in live.items()} == expected
+    assert sum(isinstance(digest, int) for digest in live.values()) == 4
+
+
 def test_rows_are_chosen_by_their_moment_too(store: Store) -> None:
     fill(store)
     reader = Reader(Path(store.directory))

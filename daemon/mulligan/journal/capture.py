@@ -388,7 +388,7 @@ class Capture:
         # A file that is written anew is seen empty or half first: an older version is the better base.
         for digest in (live.entry.hash, *catalogue.older_contents(self.project, live.path, _OLDER)):
             place = catalogue.place(digest)
-            if place is None or not encoding.wants_delta(size, place.size, place.depth):
+            if place is None or not place.segment or not encoding.wants_delta(size, place.size, place.depth):
                 continue
             data = self._recent.get(digest)
             if data is not None:

@@ -72,7 +72,11 @@ class Contents:
     def blocks(self, digest: bytes) -> list[bytes]:
         """The hashes of the blocks that a content consists of; none if it is not stored in blocks."""
         place = self.place(digest)
-        return list(encoding.block_hashes(self._payload(place))) if place.encoding == Encoding.BLOCKS else []
+        return (
+            list(encoding.block_hashes(self._following(place, self.payload)))
+            if place.encoding == Encoding.BLOCKS
+            else []
+        )
 
     def part(self, digest: bytes, start: int, end: int) -> bytes:
         """The bytes from one offset to another. Of a content in blocks only those needed are read, each checked."""
@@ -131,6 +135,8 @@ class Contents:
 
     def payload(self, place: Place) -> bytes:
         """What lies at a place, as it lies there. Raises IntegrityError if it is not a whole record of the content."""
+        if not place.segment:
+            raise self._damaged(place, "no segment holds it")
         try:
             with self._lock:
                 fd = self._open(place)

@@ -50,17 +50,12 @@ def _set_aside(path: str) -> list[str]:
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             (version,) = connection.execute("pragma user_version").fetchone()
-            if version == SCHEMA_VERSION:
-                last_batch(connection)
+            if version <= SCHEMA_VERSION:
+                last_batch(connection)  # an empty file has not even that
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
             raise IntegrityError(f"{path} cannot be read: {error}", hint="see the daemon's log") from error
-        os.replace(path, path + _DAMAGED)
-        with suppress(FileNotFoundError):
-            os.unlink(path + _DAMAGED + "-wal")
-        with suppress(FileNotFoundError):
-            os.replace(path + "-wal", path + _DAMAGED + "-wal")
-        remove(path)
+        _move(path, path + _DAMAGED)
         warning = f"{path} could not be read ({error}): it is {path + _DAMAGED} now, and was made anew"
         log.warning("%s", warning)
         return [warning]
@@ -69,12 +64,19 @@ def _set_aside(path: str) -> list[str]:
             f"{path} has schema {version}; this mulligan knows {SCHEMA_VERSION}",
             hint="install the mulligan that wrote it, or a newer one",
         )
-    if version == 0:  # a start that ended before there was anything in it
-        remove(path)
-    elif version < SCHEMA_VERSION:
+    if version < SCHEMA_VERSION:
         log.info("%s has schema %d and is made anew", path, version)
-        os.replace(path, path + _OLDER)  # closing it took its write-ahead log in
+        _move(path, path + _OLDER)
     return []
+
+
+def _move(path: str, place: str) -> None:
+    """Give a catalogue another name; what was there under it is removed."""
+    remove(place)
+    with suppress(FileNotFoundError):  # there is one if somebody still had it open, or if it cannot be read
+        os.replace(path + "-wal", place + "-wal")
+    os.replace(path, place)
+    remove(path)
 
 
 def _opened(path: str, pool: str, quarantine: str) -> tuple[sqlite3.Connection, Replayed]:
@@ -88,6 +90,17 @@ def _opened(path: str, pool: str, quarantine: str) -> tuple[sqlite3.Connection, 
         raise
     replayed.batches += folded
     return connection, replayed
+
+
+def give_up_older(path: str) -> bool:
+    """Set a catalogue of an older version aside for good, of which not everything could be kept; whether there is one.
+
+    Until then it makes the store read-only at every start.
+    """
+    if not os.path.exists(path + _OLDER):
+        return False
+    _move(path + _OLDER, path + _DAMAGED)
+    return True
 
 
 def _known(path: str) -> int:

@@ -93,10 +93,11 @@ def _load(pool: str, db: sqlite3.Connection) -> int:
 
 
 def find_places(pool: str, db: sqlite3.Connection) -> int:
-    """Find where the contents lie that have no place; those of which there is no record leave: how many.
+    """Find where the contents lie that have no place (segment 0); how many there are of which there is no record.
 
-    A record counts if it is whole, and a delta if its base is a content with a smaller id that has a place. The last
-    one is taken that is no delta, else the last.
+    Those keep their ids, which later deltas name, and get a place when they are stored again. A record counts if it is
+    whole, and a delta if its base is a content with a smaller id that has a place. The last one is taken that is no
+    delta, else the last.
     """
     if db.execute("select 1 from content where segment = 0 limit 1").fetchone() is None:
         return 0
@@ -123,10 +124,10 @@ def find_places(pool: str, db: sqlite3.Connection) -> int:
         " depth = ?6 where id = ?1 and segment = 0 and exists (select 1 from content where id = ?5 and segment != 0)",
         deltas,
     )
-    missing = db.execute("delete from content where segment = 0").rowcount
+    (missing,) = db.execute("select count(*) from content where segment = 0").fetchone()
     for statement in ("drop table whole", "drop table delta", "commit"):
         db.execute(statement)
-    return missing
+    return int(missing)
 
 
 def _look(pool: str, segment: int, db: sqlite3.Connection) -> None:
@@ -209,10 +210,10 @@ def build(pool: str, path: str, known: int) -> Built:
         db.close()
         db, began, replayed = begin(pool, new)
     with closing(db):
-        db.execute("update content set segment = 0")
+        db.execute("update content set encoding = 0, segment = 0, offset = 0, stored = 0, base = 0, depth = 0")
         missing = find_places(pool, db)
         point("rebuild.placed")
-        (contents,) = db.execute("select count(*) from content").fetchone()
+        (contents,) = db.execute("select count(*) from content where segment != 0").fetchone()
         lost = [replayed.damage] if replayed.damage and not replayed.behind else []
         return Built(last_batch(db), began, replayed.batches, contents, missing, lost)
 

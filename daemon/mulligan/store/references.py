@@ -66,7 +66,7 @@ def references(
         if operation not in forgotten:
             found.live.update(by_hash[digest] for digest in payload_hashes(body) if digest in by_hash)
     for content in list(found.live):
-        if found.places[content].encoding == Encoding.BLOCKS:
+        if found.places[content].encoding == Encoding.BLOCKS and found.places[content].segment:
             blocks = block_hashes(contents.payload(found.places[content]))
             found.live.update(by_hash[block] for block in blocks if block in by_hash)
     for content in found.live:

@@ -13,6 +13,7 @@ from mulligan.errors import IntegrityError
 from mulligan.faults import point
 from mulligan.store import search_index
 from mulligan.store.log import make_reserve
+from mulligan.store.opening import give_up_older
 from mulligan.store.rebuild import Built, remove, unfinished
 from mulligan.store.replay import Replayed, replay
 from mulligan.store.segments import SegmentKind, SegmentWriter
@@ -29,7 +30,7 @@ def swap_in(store: Store, built: Built) -> Built:
     new = unfinished(store.catalogue_path)
     point("rebuild.built")
     with store.log.held() as catalogue:
-        before, damaged = store.log.batch, bool(store.damage)
+        before, damage = store.log.batch, store.damage
         with closing(sqlite3.connect(new, isolation_level=None)) as db:
             replayed = replay(store.pool, db, store.quarantine)
             point("rebuild.caught_up")
@@ -41,7 +42,7 @@ def swap_in(store: Store, built: Built) -> Built:
                 raise IntegrityError(f"the catalogue cannot be replaced: {error}", hint=hint) from error
             meta = dict(db.execute("select key, value from meta"))
         point("rebuild.swapped")
-        writer = _writer(store.pool, replayed, damaged=damaged)
+        writer = _writer(store.pool, replayed, damaged=bool(damage))
         if writer is not None:
             # rows that were read no more may have had the numbers that others get now
             search_index.remove(os.path.join(store.directory, search_index.NAME))
@@ -53,11 +54,13 @@ def swap_in(store: Store, built: Built) -> Built:
         if meta.get("batch", 0) < before:
             store.log.damage = "the catalogue was made anew and knows less than before: the daemon has to start anew"
     remove(new)
+    lost = [replayed.damage] if replayed.damage and not replayed.behind else built.lost
+    if give_up_older(store.catalogue_path):
+        lost = [*lost, damage]
     if not store.damage:
         make_reserve(store.pool, store.room.reserve)
-    lost = [replayed.damage] if replayed.damage and not replayed.behind else []
     batch, batches = meta.get("batch", 0), built.batches + replayed.batches
-    return msgspec.structs.replace(built, batch=batch, batches=batches, lost=lost or built.lost)
+    return msgspec.structs.replace(built, batch=batch, batches=batches, lost=lost)
 
 
 def _writer(pool: str, replayed: Replayed, *, damaged: bool) -> SegmentWriter | None:

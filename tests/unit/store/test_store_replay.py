@@ -46,6 +46,7 @@ from support.storing import (
     add_project,
     armed,
     checkpoint,
+    damage_page,
     file_entry,
     forget_catalogue,
     group_ends,
@@ -227,13 +228,7 @@ def test_an_older_catalogue_that_cannot_be_read_is_kept_if_the_log_holds_less(tm
     *_, end, _ = group_ends(segment(tmp_path))
     os.truncate(segment(tmp_path), end)
     make_older(tmp_path)
-    connection = sqlite3.connect(tmp_path / "catalogue.db")
-    (page,) = connection.execute("select rootpage from sqlite_master where name = 'row'").fetchone()
-    (size,) = connection.execute("pragma page_size").fetchone()
-    connection.close()
-    with (tmp_path / "catalogue.db").open("r+b") as file:
-        file.seek((page - 1) * size)
-        file.write(b"\xff" * size)
+    damage_page(tmp_path, "row")
     for _ in range(2):
         with opened(tmp_path) as store:
             assert "catalogue of an older version knows" in store.damage
@@ -241,6 +236,12 @@ def test_an_older_catalogue_that_cannot_be_read_is_kept_if_the_log_holds_less(tm
             assert live is not None and live.entry == file_entry(b"one\n")
         assert segment(tmp_path).stat().st_size == end
         assert "catalogue.db.older" in catalogues(tmp_path)
+    with opened(tmp_path) as store:
+        assert "catalogue of an older version knows" in store.rebuild().lost[0]
+    with opened(tmp_path) as store:
+        assert store.damage == ""
+        write(store, {b"f": b"three\n"})
+        assert {"catalogue.db", "catalogue.db.damaged"} <= set(catalogues(tmp_path))
 
 
 def test_V4_a_newer_catalogue_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
@@ -255,7 +256,7 @@ def test_V4_a_newer_catalogue_is_refused_and_left_as_it_is(tmp_path: Path) -> No
         assert refused.value.exit_status == 78
 
 
-@pytest.mark.parametrize("broken", ["no database", "a page", "no tables"])
+@pytest.mark.parametrize("broken", ["no database", "a page", "no tables", "empty"])
 def test_V4_a_catalogue_that_cannot_be_read_is_set_aside_and_made_anew(
     tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -265,7 +266,9 @@ def test_V4_a_catalogue_that_cannot_be_read_is_set_aside_and_made_anew(
             store.log.append(facts)
     expected = tables(place)
     for _ in range(2):
-        if broken == "no tables":
+        if broken == "empty":
+            place.write_bytes(b"")
+        elif broken == "no tables":
             connection = sqlite3.connect(place)
             connection.execute("drop table meta")
             connection.close()

@@ -90,3 +90,12 @@ def test_without_trigrams_it_is_said_once(
     for _ in range(2):
         asyncio.run(job.look())
     assert [record.message for record in caplog.records] == ["nothing is indexed for searches: SQLite 3.31 has none"]
+
+
+def test_an_index_that_was_thrown_away_is_built_again(store: Store) -> None:
+    fill(store, 300)
+    job = Indexing(store, lambda: BUDGET)
+    asyncio.run(job.look())
+    search_index.remove(str(Path(store.directory, search_index.NAME)))
+    asyncio.run(job.look())
+    assert pending(store) == 0

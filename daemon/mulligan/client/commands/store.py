@@ -27,7 +27,8 @@ def _render(built: JsonObject, context: Context) -> None:
     snapshot = built.get("snapshot")
     begun = f"the snapshot behind batch {int(snapshot):,}" if snapshot else "the first batch"
     whole = not (built.get("exit_status") or 0)
-    read = counted(int(built.get("batches_replayed") or 0), "batch", "batches")
+    batches = int(built.get("batches_replayed") or 0)
+    read = f"{batches:,} {'batch' if batches == 1 else 'batches'}"
     contents = counted(int(built.get("contents") or 0), "content")
     context.line(f"rebuilt from {begun} and {read}: {contents}", "safe" if whole else "loss")
     for words in [*(built.get("lost") or []), built.get("store") or ""]:

@@ -180,7 +180,7 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
     warnings = [warning for item in projects for warning in project_warnings(item)]
     warnings += store.warnings
     if store.damage:
-        warnings.append(f"the store is read-only: {store.damage}; mulligan store rebuild makes the best of it")
+        warnings.append(f"the store is read-only: {store.damage}; mulligan store rebuild makes it writable again")
     warnings += services.integrity.warnings()
     if (drill := services.state.last_drill()) and drill["restorable"] < drill["total"]:
         warnings.append(f"the last drill could restore {drill['restorable']} of {drill['total']} checkpoints")

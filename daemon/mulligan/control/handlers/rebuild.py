@@ -19,10 +19,12 @@ class RebuildParams(Params, frozen=True, kw_only=True):
 
 @method("store.rebuild", RebuildParams)
 def rebuild(call: Call, _params: RebuildParams) -> dict[str, Any]:
-    """Make the catalogue anew from the newest snapshot and the segments; a read-only store is written again."""
+    """Make the catalogue anew from the newest snapshot and the segments; what was read-only can be written again."""
     call.progress(stage="rebuild")
-    store = call.services.store
+    store, read_only = call.services.store, bool(call.services.store.damage)
     built = store.rebuild()
+    for worker in call.services.registry.workers() if read_only else ():
+        worker.call(lambda: None)  # what it could not write it writes now
     return {
         "batch": built.batch,
         "snapshot": built.snapshot or None,
@@ -40,7 +42,8 @@ def _without_content(catalogue: Catalogue) -> list[dict[str, Any]]:
     """The paths of versions of which the store has no bytes."""
     cursor = catalogue.db.execute(
         "select distinct r.project, p.dir, p.name, r.hash from row r join path p on p.id = r.path where r.kind = 1"
-        " and not exists (select 1 from content c where c.hash = r.hash) order by p.project, p.dir, p.name limit ?",
+        " and not exists (select 1 from content c where c.hash = r.hash and c.segment != 0)"
+        " order by p.project, p.dir, p.name limit ?",
         (_NAMED,),
     )
     return [
