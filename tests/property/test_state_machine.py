@@ -35,6 +35,8 @@ from support.daemon import DaemonFixture
 from support.model import Dir, Disk, File, Link, Model, Tree, as_snapshot, below
 from support.trees import assert_tree
 
+pytestmark = pytest.mark.disk
+
 STEPS = int(os.environ.get("STATE_MACHINE_STEPS", "2000"))
 STEPS_PER_EXAMPLE = 70
 #: In one run of Hypothesis; runs follow until the steps are made.
