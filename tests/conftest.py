@@ -6,10 +6,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.daemon import DaemonFixture
 
 _PRIVATE = ("CLAUDE_CONFIG_DIR", "MULLIGAN_CONFIG", "MULLIGAN_SOCKET", "MULLIGAN_DATA_DIR", "MULLIGAN_STATE_DIR")
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("mulligan", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("mulligan")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files with few and long tests come first, so that at the end nobody waits for the last of them."""
+    items.sort(key=lambda item: "property" not in item.path.parts)
 
 
 @pytest.fixture(autouse=True)

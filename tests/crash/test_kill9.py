@@ -17,6 +17,8 @@ import pytest
 from support.daemon import DaemonFixture, RpcError
 from support.trees import Snapshot, assert_tree, difference, digest, put, snapshot
 
+pytestmark = pytest.mark.disk
+
 INSIDE_A_BATCH = ["segment.write", "segment.sync", "log.appended", "log.before_fold", "log.folded"]
 
 

@@ -17,6 +17,8 @@ import pytest
 from support.daemon import DaemonFixture, RpcError, in_parallel
 from support.trees import ODD_NAMES, assert_tree, make_odd_tree, make_tree, put, snapshot
 
+pytestmark = pytest.mark.disk
+
 
 def take(daemon: DaemonFixture, project: Path, text: str = "") -> dict[str, Any]:
     """A checkpoint by hand."""

@@ -15,6 +15,8 @@ from support.daemon import DaemonFixture
 from support.stored import assert_stored, restore, rows, take
 from support.trees import put
 
+pytestmark = pytest.mark.disk
+
 
 def sha(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()

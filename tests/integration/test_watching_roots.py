@@ -18,6 +18,8 @@ from support.daemon import DaemonFixture, RpcError, stopped
 from support.stored import assert_stored, restore, rows, status, take, tree_of
 from support.trees import assert_tree, put, snapshot
 
+pytestmark = pytest.mark.disk
+
 AT_FDCWD = -100
 
 

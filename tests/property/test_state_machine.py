@@ -35,6 +35,8 @@ from support.daemon import DaemonFixture
 from support.model import Dir, Disk, File, Link, Model, Tree, as_snapshot, below
 from support.trees import assert_tree
 
+pytestmark = pytest.mark.disk
+
 STEPS = int(os.environ.get("STATE_MACHINE_STEPS", "2000"))
 STEPS_PER_EXAMPLE = 70
 #: In one run of Hypothesis; runs follow until the steps are made.
@@ -204,9 +206,23 @@ class ProjectLife(RuleBasedStateMachine):
         time.sleep(APART_SECONDS)
 
     @precondition(lambda self: self.model.moments)
-    @rule(pick=picks)
-    def late_line(self, pick: int) -> None:
+    @rule(pick=picks, works_on=st.integers(0, 9))
+    def late_line(self, pick: int, works_on: int) -> None:
         when, tree = self.model.moments.pop(pick % len(self.model.moments))
+        identity = self._say("do it", when)
+        if works_on:  # mostly the person interrupts at once: a restore waits two seconds for an agent at work
+            self._say([{"type": "text", "text": "[Request interrupted by user]"}], when)
+        made = self.daemon.until(lambda: self._of_line(identity), 5, "the prompt's checkpoint is not there")
+        assert (made["trigger"], made["placement"]) == ("prompt", "timestamp")
+        self._barrier()
+        # What was changed while nobody looked may have changed before the moment: the daemon has to say so.
+        assert {_path(item, "path") for item in made["incomplete_paths"]} <= self.away
+        self.model.checkpoints[made["id"]] = tree
+        self.model.current = None
+        self._holds(made["id"])
+
+    def _say(self, content: str | list[dict[str, str]], when: int) -> str:
+        """A line of the session that somebody hands to the daemon; its id."""
         identity = str(uuid.uuid4())
         line = {
             "parentUuid": None,
@@ -217,19 +233,12 @@ class ProjectLife(RuleBasedStateMachine):
             "version": "2.1.100",
             "gitBranch": "",
             "type": "user",
-            "message": {"role": "user", "content": f"prompt {identity}"},
+            "message": {"role": "user", "content": content},
             "uuid": identity,
             "timestamp": to_rfc3339(when),
         }
         self.daemon.call("message.track", session=self.session, project=self.root, line=json.dumps(line))
-        made = self.daemon.until(lambda: self._of_line(identity), 5, "the prompt's checkpoint is not there")
-        assert (made["trigger"], made["placement"]) == ("prompt", "timestamp")
-        self._barrier()
-        # What was changed while nobody looked may have changed before the moment: the daemon has to say so.
-        assert {_path(item, "path") for item in made["incomplete_paths"]} <= self.away
-        self.model.checkpoints[made["id"]] = tree
-        self.model.current = None
-        self._holds(made["id"])
+        return identity
 
     @precondition(lambda self: not self.restarted)
     @rule(kill=st.booleans(), chance=st.integers(0, 9), names_=st.lists(names, max_size=2, unique=True))

@@ -108,7 +108,8 @@ class Connection:
 class DaemonFixture:
     """A `mulligand` with its environment. `start` waits until it answers; `close` ends it and removes everything."""
 
-    def __init__(self, *, config: str = "", faults: str = "", as_user: bool = True, base: str = "/tmp") -> None:
+    def __init__(self, *, config: str = "", faults: str = "", as_user: bool = True, base: str | None = None) -> None:
+        # A short one: a socket lies in it. TMPDIR says where.
         self.directory = Path(tempfile.mkdtemp(prefix="mg", dir=base))
         self.home = self.directory / "home"
         self.projects = self.directory / "projects"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -296,12 +297,16 @@ def test_an_interrupt_at_the_question_is_130(daemon: Any) -> None:
     restoring(daemon)
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "mulligan.client.main", "restore", "11"]
-    with subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower) as client:
+    # Who runs the tests in the background of a shell ignores the signal, and the client would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    client = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower)
+    signal.signal(signal.SIGINT, before)
+    with client:
         os.close(follower)
         seen = b""
         while b"[y/N]" not in seen:
             seen += os.read(leader, 65536)
-        client.send_signal(2)
+        client.send_signal(signal.SIGINT)
     os.close(leader)
     assert client.returncode == 130
 

@@ -19,6 +19,8 @@ from mulligan.restore.plan import Change, make_plan
 from mulligan.restore.tree import Seen, inode_of, look
 from support.restoring import Bench, file
 
+pytestmark = pytest.mark.disk
+
 # Each version has the same size, so that only its bytes tell it from another one.
 WRITER = """
 import os, sys

@@ -17,6 +17,8 @@ from mulligan.model import Entry, Kind
 from mulligan.restore import reflink
 from mulligan.restore.reflink import Origin
 
+pytestmark = pytest.mark.disk
+
 DATA = b"some text, again and again\n" * 400
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from mulligan.transcript.tail import MAX_LINE, Restart, Tail, TailState, state_at_end
 
+pytestmark = pytest.mark.disk
+
 
 def texts(tail: Tail, limit: int = 1 << 20) -> list[bytes]:
     """All that is there now."""

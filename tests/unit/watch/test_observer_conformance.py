@@ -23,6 +23,8 @@ from mulligan.watch.inotify_reader import CtypesReader, WatchdogReader
 from mulligan.watch.observer import Observer
 from support.watching import Keeper, elsewhere, on_disk, wait_until
 
+pytestmark = pytest.mark.disk
+
 Make = Callable[[bytes, Callable[[], int]], Observer]
 
 KINDS: dict[str, Make] = {

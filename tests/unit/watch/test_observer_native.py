@@ -13,6 +13,8 @@ from mulligan.clock import Clock
 from mulligan.model import RelPath
 from mulligan.watch.generic import GenericObserver
 
+pytestmark = pytest.mark.disk
+
 
 @pytest.fixture
 def observer(tmp_path: Path) -> Iterator[GenericObserver]:
