@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from mulligan.model import Entry
 from mulligan.store.encoding import block_list, encode
 from mulligan.store.log import Placed
@@ -106,12 +104,12 @@ def lose_segment(directory: Path, *numbers: int) -> None:
         segment(directory, number).unlink()
 
 
-def in_segments(store: Store, count: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def in_segments(store: Store, count: int) -> list[int]:
     """A log of some segments with one batch each behind the first; the numbers of those."""
-    with monkeypatch.context() as patched:
-        patched.setattr("mulligan.store.log.SEGMENT_LIMIT", 1)
-        for number in range(count):
-            write(store, {b"s%d" % number: b"in segment %d\n" % number})
+    limit, store.log.segment_limit = store.log.segment_limit, 1
+    for number in range(count):
+        write(store, {b"s%d" % number: b"in segment %d\n" % number})
+    store.log.segment_limit = limit
     return segment_numbers(store.pool)[1:]
 
 

@@ -48,6 +48,7 @@ def _version(row: Row, evidence: Evidence, renamed_from: bytes | None) -> dict[s
         "hash": entry.hash.hex() if entry.kind is Kind.FILE else None,
         **evidence.who(row),
         **({"torn": True} if row.flags & Flag.TORN else {}),
+        **({"reason": entry.reason} if entry.kind is Kind.UNKNOWN else {}),
     }
 
 

@@ -91,7 +91,7 @@ def test_a_log_that_begins_behind_a_snapshot_or_has_a_hole_before_it_is_enough(
     """As after a collection: segments of batches that a snapshot knows are gone, and their contents lie elsewhere."""
     with opened(tmp_path) as store:
         add_project(store)
-        numbers = in_segments(store, 6, monkeypatch)
+        numbers = in_segments(store, 6)
         snap(store)
         write(store, {b"late": b"later\n"})
         kept = [b"s0", b"s2", b"s5", b"late"]
@@ -146,14 +146,14 @@ def test_what_readers_hold_goes_on_and_what_comes_meanwhile_is_in_the_new_one(
         catalogue = store.catalogue()
         catalogue.db.execute("begin")
         assert read(store, b"child") == b"by a child"
-        real = Store._ask
+        real = Store.ask
 
         def ask(*arguments: Any) -> Any:
             found = real(*arguments)
             write(store, {b"meanwhile": b"written\n"})
             return found
 
-        monkeypatch.setattr(Store, "_ask", ask)
+        monkeypatch.setattr(Store, "ask", ask)
         built = store.rebuild()
         assert (built.batch, built.batches) == (store.log.batch, 1)
         assert catalogue.live(1, b"meanwhile") is None, "a transaction that had begun sees the state it began with"

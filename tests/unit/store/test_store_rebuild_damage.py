@@ -133,7 +133,7 @@ def test_segments_of_batches_that_were_given_up_are_passed_over(
 ) -> None:
     with opened(tmp_path) as store:
         add_project(store)
-        numbers = in_segments(store, 5, monkeypatch)
+        numbers = in_segments(store, 5)
     damage_batch(tmp_path, 4)
     forget_catalogue(tmp_path)
     with opened(tmp_path) as store:
@@ -178,7 +178,7 @@ def test_a_lost_end_of_the_log_is_read_only_until_it_is_rebuilt(tmp_path: Path) 
 def test_a_missing_segment_is_read_only_until_it_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(tmp_path) as store:
         add_project(store)
-        numbers = in_segments(store, 3, monkeypatch)
+        numbers = in_segments(store, 3)
     lose_segment(tmp_path, numbers[-1])
     with opened(tmp_path) as store:
         assert store.damage.startswith(f"segment {numbers[-1]} is missing")
@@ -224,7 +224,7 @@ def test_an_upgrade_folds_the_whole_log_if_it_is_there_and_begins_with_the_snaps
     with opened(tmp_path) as store:
         add_project(store)
         store.log.append([CallFact("t1", "s", 1, "Bash", "window", 5, command="make")])
-        numbers = in_segments(store, 4, monkeypatch)
+        numbers = in_segments(store, 4)
         expected = tables(store.catalogue_path)
     make_older(tmp_path)
     rebuild_module.keep(str(tmp_path / "content_pool"), str(tmp_path / "catalogue.db"))

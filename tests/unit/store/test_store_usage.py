@@ -133,7 +133,7 @@ def test_every_file_of_the_store_has_a_kind(store: Store) -> None:
     write(store, {b"a": TEXT, b"b": OTHER})
     for name, size in {
         "search.db": 3, "search.db-wal": 1, "state.db": 2, "staging/op/x": 4, "drill/y": 1, "quarantine/z": 5,
-        "snapshots/7.db": 6, "unheard of": 7,
+        "content_pool/000000000007.snap": 6, "unheard of": 7,
     }.items():  # fmt: skip
         path = Path(store.directory, name)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -24,6 +24,9 @@ def run(_args: argparse.Namespace, context: Context) -> int:
 def _render(done: JsonObject, context: Context) -> None:
     from mulligan.client.render.amounts import counted, size  # noqa: PLC0415 - not for JSON
 
+    if not any(done.get(what) for what in ("versions", "contents", "segments", "damaged")):
+        context.note("nothing to free: every version is young, or needed")
+        return
     parts = [
         counted(done.get("versions") or 0, "version"),
         counted(done.get("contents") or 0, "content"),

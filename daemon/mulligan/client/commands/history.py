@@ -36,7 +36,9 @@ def _render(result: JsonObject, context: Context) -> None:
     def what(version: dict[str, Any]) -> str:
         if version.get("kind") == "absent":
             return "deleted"
-        return size(int(version.get("size") or 0)) if version.get("kind") == "file" else str(version.get("kind"))
+        if version.get("kind") == "file":
+            return size(int(version.get("size") or 0))
+        return visible(str(version.get("reason") or version.get("kind")))
 
     columns = [
         Column("#", right=True), Column("when"), Column("by", minimum=8), Column("prompt", minimum=8),
