@@ -8,6 +8,7 @@ from typing import Any
 from mulligan.client.arguments import project_option
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
+from mulligan.client.render.text import visible
 
 SUMMARY = "Lists the versions of a file, newest first, with who made each and how sure that is."
 EXAMPLES = ("mulligan history src/auth.py", "mulligan history src/auth.py --json | jq '.versions[0].id'")
