@@ -24,6 +24,7 @@ from mulligan.project.purging import Eraser
 from mulligan.project.registry import Registry
 from mulligan.project.worker import ProjectWorker
 from mulligan.store.collection import Collected, Collection
+from mulligan.store.log import release_reserve
 from mulligan.store.room import NO_ROOM
 from mulligan.store.snapshot import prune, snapshots
 from mulligan.store.state import StateDatabase
@@ -57,7 +58,12 @@ class Space:
 
         When room is short, and when something is to be erased, only that one stays, for it was read back.
         """
-        self._store.snapshot()
+        try:
+            self._store.snapshot()
+        except MulliganError:
+            if not release_reserve(self._store.pool):
+                raise
+            self._store.snapshot()
         if only_one:
             prune(self._store.pool, 1)
         return min(snapshots(self._store.pool))
@@ -98,6 +104,7 @@ class Space:
             pass  # a collection is at work; the next look comes soon
         finally:
             self._relieving.release()
+        self._store.set_budget(self._store.room.budget)  # the reserve may have been given up
         self._look_again()
 
     def _relieve(self) -> None:

@@ -132,7 +132,9 @@ class Collection:
         store = self._store
         question = Sweep(store.directory, store.settled(), store.log.segment_limit, list(scopes), forget_before)
         found = self._ask(question)
-        before = {scope.project: 0 if scope.prompts and not scope.prompts_from else scope.young for scope in scopes}
+        before = {
+            scope.project: min(scope.prompts_from, scope.young) if scope.prompts else scope.young for scope in scopes
+        }
         for project, thinned in found.thinned:
             collected.rows += len(thinned.rows)
             for fact in _thin_facts(project, thinned, before[project]):

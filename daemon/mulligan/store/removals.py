@@ -33,8 +33,11 @@ def thin(db: sqlite3.Connection, fact: records.ThinFact) -> None:
 
 
 def drop(db: sqlite3.Connection, fact: records.DropFact) -> None:
-    """Contents that nothing names; one that was stored again meanwhile has another place, and stays."""
-    db.executemany("delete from content where id = ? and segment = ? and offset = ?", fact.contents)
+    """Contents that nothing names; one that was stored again meanwhile has another place, and stays.
+
+    In a catalogue that is made anew from a snapshot it may have none yet.
+    """
+    db.executemany("delete from content where id = ?1 and (segment = 0 or segment = ?2 and offset = ?3)", fact.contents)
 
 
 def place(db: sqlite3.Connection, fact: records.PlaceFact) -> None:
@@ -107,7 +110,7 @@ def _purge_path(db: sqlite3.Connection, number: int) -> None:
 def _without(made: Checkpoint, path: bytes, entry: Entry) -> bytes:
     """A checkpoint whose tree does not hold a file any more."""
     metadata = msgspec.structs.replace(made.metadata, snapshot_size=made.metadata.snapshot_size - entry.size)
-    tree = add_digest(bytes.fromhex(made.tree), -entry_digest(path, entry)).hex()
+    tree = add_digest(bytes.fromhex(made.tree), -entry_digest(path, entry)).hex() if made.tree else ""
     changed = msgspec.structs.replace(made, incomplete=[*made.incomplete, (path, PURGED)], tree=tree, metadata=metadata)
     return msgspec.msgpack.encode(changed)
 

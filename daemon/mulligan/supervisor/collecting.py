@@ -14,7 +14,7 @@ from mulligan.store.store import Store
 log = logging.getLogger(__name__)
 COLLECT_SECONDS = 24 * 3600.0
 #: Looking adds up the sizes of some tens of files; what writes much tells by itself.
-ROOM_SECONDS = 15.0
+ROOM_SECONDS = 60.0
 
 
 class Collecting:

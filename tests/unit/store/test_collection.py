@@ -17,17 +17,35 @@ from mulligan.store.collection import Collected, Collection
 from mulligan.store.encoding import Encoding, block_list, encode
 from mulligan.store.log import StaleContentError
 from mulligan.store.records import CheckpointFact, DeleteFact, OperationFact
+from mulligan.store.snapshot import prune
 from mulligan.store.store import Store
 from mulligan.store.thinner import Scope
 from mulligan.store.verify import verify
-from support.storing import add_project, checkpoint, file_entry, opened, read, row, rows_fact, tables, write
+from support.storing import (
+    add_project,
+    checkpoint,
+    file_entry,
+    forget_catalogue,
+    opened,
+    read,
+    row,
+    rows_fact,
+    tables,
+    write,
+)
 
 _RANDOM = random.Random(5)
 
 
 def collect(store: Store, snapshot: Callable[[bool], int] | None = None) -> Collected:
     """Keep what checkpoints and the live tree need, and nothing that is only young."""
-    collection = Collection(store, snapshot or (lambda _short: store.snapshot()))
+
+    def only_one(_short: bool) -> int:
+        made = store.snapshot()
+        prune(store.pool, 1)
+        return made
+
+    collection = Collection(store, snapshot or only_one)
     scopes = [Scope(project.id, store.clock.now(), prompts=False) for project in store.catalogue().projects()]
     return collection.run(scopes, forget_before=store.clock.now(), short=True)
 
@@ -295,6 +313,28 @@ def test_the_same_catalogue_comes_from_the_log(tmp_path: Path) -> None:
         assert store.damage == ""
         found = {name: rows for name, rows in tables(copy / "catalogue.db").items() if name != "meta"}
     assert found == expected
+
+
+@pytest.mark.parametrize("way", ["deleted", "rebuilt"])
+def test_a_catalogue_made_anew_after_collections_is_equal(tmp_path: Path, way: str) -> None:
+    with opened(tmp_path) as store:
+        add_project(store)
+        for number in range(4):
+            for version in range(3):
+                write(store, {b"f": _RANDOM.randbytes(3000), b"g": b"%d %d" % (number, version)})
+            take(store, f"c{number}", number + 1)
+            collect(store)
+        before = digests(store)
+        expected = {name: rows for name, rows in tables(store.catalogue_path).items() if name != "meta"}
+        if way == "rebuilt":
+            assert store.rebuild().missing == 0
+    if way == "deleted":
+        forget_catalogue(tmp_path)
+    with opened(tmp_path) as store:
+        assert store.damage == ""
+        assert digests(store) == before
+        assert {name: rows for name, rows in tables(store.catalogue_path).items() if name != "meta"} == expected
+        assert verify(store.catalogue(), store.contents).clean
 
 
 def test_only_one_collection_runs(tmp_path: Path) -> None:
