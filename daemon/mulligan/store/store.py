@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -188,7 +189,11 @@ class Store:
         the last batch that could be read, in a new segment. Raises MulliganError; then the old catalogue is in use.
         """
         with self.reorganizing():
-            return swap_in(self, self.ask("mulligan.store.rebuild_child", self._wanted(), Built))
+            built = self.ask("mulligan.store.rebuild_child", self._wanted(), Built)
+            try:
+                return swap_in(self, built)
+            except (OSError, sqlite3.Error) as error:
+                raise MulliganError(f"the catalogue could not be replaced: {error}", hint="try again") from error
 
     def _wanted(self) -> Wanted:
         return Wanted(self.pool, self.catalogue_path, self.log.batch)

@@ -186,7 +186,7 @@ def test_a_catalogue_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: 
     with opened(tmp_path) as store:
         fill(store, everything())
         expected = tables(store.catalogue_path)
-        with armed("rebuild.caught_up=eio"), pytest.raises(OSError, match="fault point"):
+        with armed("rebuild.caught_up=eio"), pytest.raises(MulliganError, match="could not be replaced"):
             store.rebuild()
         assert tables(store.catalogue_path) == expected
         store.log_end()
@@ -249,7 +249,7 @@ def test_V2_what_is_made_anew_is_private(tmp_path: Path, monkeypatch: pytest.Mon
         with opened(tmp_path) as store:
             fill(store, everything())
             snap(store)
-            with armed("rebuild.built=eio"), pytest.raises(OSError, match="fault point"):
+            with armed("rebuild.built=eio"), pytest.raises(MulliganError, match="could not be replaced"):
                 store.rebuild()
             names = [*tmp_path.glob("catalogue*"), *(tmp_path / "content_pool").iterdir()]
             assert tmp_path / "catalogue.db.new" in names
