@@ -79,6 +79,7 @@ def test_V3_list_restore_and_a_restart_work_on_a_full_disk(
     assert done["pre_restore_checkpoint_id"]
     assert_tree(project, one)
     assert not reserve.exists(), "it was given up"
+    assert daemon.call("store.gc")["freed_bytes"] >= 0
 
     daemon.restart(kill=True)
     daemon.until(lambda: daemon._watching(project))

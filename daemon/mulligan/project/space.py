@@ -56,13 +56,15 @@ class Space:
     def _snapshot(self, only_one: bool) -> int:
         """Have a snapshot that is as new as the log's last segment but one; the batch behind which the log must stay.
 
-        When room is short, and when something is to be erased, only that one stays, for it was read back.
+        When room is short, and when something is to be erased, only that one stays, for it was read back. On a full
+        disk there may be none; segments of contents alone may go all the same.
         """
         try:
             self._store.snapshot()
-        except MulliganError:
+        except MulliganError as error:
+            log.warning("%s", error.message)
             if not release_reserve(self._store.pool):
-                raise
+                return min(snapshots(self._store.pool), default=0)
             self._store.snapshot()
         if only_one:
             prune(self._store.pool, 1)

@@ -196,11 +196,21 @@ class Collection:
         point("collect.snapshot")
         avoid: list[int] = []
         for _ in range(_ROUNDS):
-            found = self._ask(
-                Rewrite(
-                    self._store.directory, current, ratio, snapshot, self._store.log.segment_limit, list(holding), avoid
+            try:
+                found = self._ask(
+                    Rewrite(
+                        self._store.directory,
+                        current,
+                        ratio,
+                        snapshot,
+                        self._store.log.segment_limit,
+                        list(holding),
+                        avoid,
+                    )
                 )
-            )
+            except MulliganError as error:
+                collected.damaged.append(error.message)  # on a full disk there is no room for copies
+                return
             collected.damaged += found.damaged
             if not found.done:
                 return
