@@ -108,6 +108,21 @@ def test_versions_of_others_that_were_deltas_on_it_stay_what_they_were(daemon: D
     assert (project / "a").read_bytes() == text
 
 
+def test_an_undo_leaves_what_was_purged_as_it_is(daemon: DaemonFixture, project: Path) -> None:
+    put(project, b"a", b"first\n")
+    put(project, b"b", b"first\n" + TOKEN)
+    daemon.call("project.add", project=project)
+    put(project, b"a", b"second\n")
+    put(project, b"b", b"second of b\n")
+    restore(daemon, project, "1")
+    assert (project / "b").read_bytes() == b"first\n" + TOKEN
+    purge(daemon, project, "b")
+    done = daemon.call("operation.undo", project=project, confirmed=True)
+    assert (project / "a").read_bytes() == b"second\n"
+    assert (project / "b").read_bytes() == b"first\n" + TOKEN
+    assert [item["path"] for item in done["plan"]["kept"]] == ["b"]
+
+
 def test_large_files_go_with_their_blocks(daemon: DaemonFixture, project: Path) -> None:
     source = random.Random(9)
     data = source.randbytes(4 << 20) + TOKEN + source.randbytes(1 << 20)

@@ -16,7 +16,7 @@ import msgspec
 from mulligan.errors import NotFoundError
 from mulligan.faults import point
 from mulligan.journal.reading import settled
-from mulligan.model import Checkpoint, Cut, Kind, Stat, covers
+from mulligan.model import PURGED, Checkpoint, Cut, Entry, Kind, Stat, covers
 from mulligan.project.checkpoints import Request
 from mulligan.project.naming import Position
 from mulligan.project.outcome_rows import OutcomeRows
@@ -123,7 +123,9 @@ class Restorer:
             if is_foreign(done.path):
                 skipped.append(Step(done.path, done.after, done.before, None, FOREIGN))
             elif force or same(entry, done.after):
-                changes.append(Change(done.path, done.before, entry, self._proof(live)))
+                is_purged = done.before.kind == Kind.FILE and catalogue.is_purged(done.before.hash)
+                before = Entry(Kind.UNKNOWN, reason=PURGED) if is_purged else done.before
+                changes.append(Change(done.path, before, entry, self._proof(live)))
             elif not same(entry, done.before):
                 skipped.append(Step(done.path, done.after, done.before, None, "changed since"))
         plan = make_plan(changes, force=force)

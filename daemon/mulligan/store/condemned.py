@@ -55,6 +55,9 @@ class Condemned:
         for digest in self._built_on(facts, contents):
             if digest in self._purged or (digest in self._hashes and digest not in stored):
                 return f"content {digest.hex()[:12]}"
+        for digest in self._planned(facts):  # a plan may well say what stood there before it was purged
+            if digest in self._hashes and digest not in stored:
+                return f"content {digest.hex()[:12]}"
         self._hashes -= stored
         return ""
 
@@ -67,7 +70,11 @@ class Condemned:
         for fact in facts:
             if isinstance(fact, RowsFact):
                 yield from (row.entry.hash for row in fact.rows)
-            elif isinstance(fact, OperationFact):
+
+    @staticmethod
+    def _planned(facts: Sequence[AnyFact]) -> Iterator[bytes]:
+        for fact in facts:
+            if isinstance(fact, OperationFact):
                 yield from payload_hashes(fact.payload)
 
     def _payload(self, content: Encoded | Placed) -> bytes:
