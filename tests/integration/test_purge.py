@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from functools import partial
@@ -120,7 +121,7 @@ def test_an_undo_leaves_what_was_purged_as_it_is(daemon: DaemonFixture, project:
     done = daemon.call("operation.undo", project=project, confirmed=True)
     assert (project / "a").read_bytes() == b"second\n"
     assert (project / "b").read_bytes() == b"first\n" + TOKEN
-    assert [item["path"] for item in done["plan"]["kept"]] == ["b"]
+    assert done["plan"]["skipped"] == ["b"]
 
 
 def test_large_files_go_with_their_blocks(daemon: DaemonFixture, project: Path) -> None:
@@ -212,8 +213,8 @@ def test_killed_anywhere_the_next_start_finishes_it_or_a_second_purge_does(
         take(daemon, project)
         put(project, b"secret", lines())
         take(daemon, project)
-        with pytest.raises((EOFError, OSError, RpcError)):
-            purge(daemon, project, "secret")
+        with contextlib.suppress(EOFError, OSError, RpcError):
+            assert purge(daemon, project, "secret")["left"], "of which the copying child died"
         daemon.arm("")
         daemon.kill9()
         daemon.start()
