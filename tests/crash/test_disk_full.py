@@ -155,7 +155,7 @@ def test_what_one_refused_batch_held_is_in_the_next_checkpoint(daemon_factory: C
 def test_R8_a_restore_that_finds_no_room_changes_nothing(
     small_disk: Path, daemon_factory: Callable[..., DaemonFixture]
 ) -> None:
-    daemon = daemon_factory(base=str(small_disk))
+    daemon = daemon_factory(base=str(small_disk), config="budget_bytes: 64 MiB\n")
     project = daemon.projects / "p"
     put(project, b"large", os.urandom(12 << 20))
     put(project, b"small", b"first\n")
