@@ -17,8 +17,6 @@ import pytest
 from support.daemon import DaemonFixture, RpcError, in_parallel
 from support.trees import ODD_NAMES, assert_tree, make_odd_tree, make_tree, put, snapshot
 
-pytestmark = pytest.mark.disk
-
 
 def take(daemon: DaemonFixture, project: Path, text: str = "") -> dict[str, Any]:
     """A checkpoint by hand."""
@@ -54,6 +52,7 @@ def test_R1_every_checkpoint_is_a_complete_tree(daemon: DaemonFixture, project: 
     assert_tree(project, one)
 
 
+@pytest.mark.disk
 def test_R2_bytes_and_modes_come_back_exactly(daemon: DaemonFixture, project: Path) -> None:
     make_odd_tree(project)
     put(project, b"large", random.Random(1).randbytes(3 << 20))
@@ -110,6 +109,7 @@ def test_R3_what_was_captured_before_it_was_ignored_is_kept(daemon: DaemonFixtur
     assert "\n  kept data: " in done.stdout, "what stays is named"
 
 
+@pytest.mark.disk
 def test_R5_a_hard_link_to_an_outside_file_is_broken_not_written_through(daemon: DaemonFixture, project: Path) -> None:
     outside = daemon.directory / "package-store"
     outside.write_bytes(b"as shipped\n")
@@ -264,6 +264,7 @@ def _as_nothing(root: Path) -> None:
 SHAPES = [_as_file, _as_directory, _as_empty_directory, _as_link, _as_nothing]
 
 
+@pytest.mark.disk
 def test_R11_one_name_as_every_kind(daemon: DaemonFixture, project: Path) -> None:
     put(project, b"beside", b"untouched\n")
     daemon.add(project)
@@ -280,6 +281,7 @@ def test_R11_one_name_as_every_kind(daemon: DaemonFixture, project: Path) -> Non
             assert_tree(project, states[second][1])
 
 
+@pytest.mark.disk
 @pytest.mark.parametrize(("old", "new"), [("Name", "name"), ("caf\u00e9", "cafe\u0301")])
 def test_R11_a_rename_by_case_or_by_normal_form(daemon: DaemonFixture, project: Path, old: str, new: str) -> None:
     put(project, old.encode(), b"one\n")
@@ -293,6 +295,7 @@ def test_R11_a_rename_by_case_or_by_normal_form(daemon: DaemonFixture, project: 
     assert os.listdir(os.fsencode(project)) == [new.encode()]
 
 
+@pytest.mark.disk
 def test_R12_odd_names_are_all_distinct(daemon: DaemonFixture, project: Path) -> None:
     make_odd_tree(project)
     daemon.add(project)
@@ -324,6 +327,7 @@ def test_R12_single_odd_paths_can_be_restored(daemon: DaemonFixture, project: Pa
         assert contents == sorted([b"one\n"] * (number + 1) + [b"two\n"] * (len(names) - number - 1))
 
 
+@pytest.mark.disk
 def test_R13_what_did_not_change_is_not_touched(daemon: DaemonFixture, project: Path) -> None:
     modes = (0o644, 0o600, 0o755, 0o444, 0o711)
     for number in range(100):

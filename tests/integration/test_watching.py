@@ -9,14 +9,10 @@ import shutil
 import sys
 from pathlib import Path
 
-import pytest
-
 from mulligan.restore.exchange import exchange
 from support.daemon import DaemonFixture, stopped
 from support.stored import assert_stored, reader, status
 from support.trees import put, snapshot
-
-pytestmark = pytest.mark.disk
 
 QUEUE = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text()) if sys.platform == "linux" else 0
 AT_FDCWD = -100

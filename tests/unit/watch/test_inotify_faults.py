@@ -19,8 +19,6 @@ from mulligan.watch.inotify_reader import CtypesReader, Reader, WatchdogReader
 from mulligan.watch.observer import file_system_of, make_observer
 from support.watching import Keeper, on_disk, wait_until
 
-pytestmark = pytest.mark.disk
-
 READERS: dict[str, Callable[[], Reader]] = {"watchdog": WatchdogReader, "ctypes": CtypesReader}
 QUEUE = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text()) if sys.platform == "linux" else 0
 

@@ -24,8 +24,6 @@ from mulligan.watch.inotify_reader import CtypesReader, Reader, WatchdogReader
 from support.journaling import Journal, MakeObserver
 from support.trees import put
 
-pytestmark = pytest.mark.disk
-
 INOTIFY: dict[str, Callable[[], Reader]] = {"watchdog": WatchdogReader, "ctypes": CtypesReader}
 KINDS: dict[str, MakeObserver] = {
     "watchdog": lambda root, now: InotifyObserver(root, now, WatchdogReader()),
