@@ -121,7 +121,7 @@ class Space:
             forgotten += gone
         used = room.used(fresh=True)
         self._tried = 0 if not room.is_due else used + int(room.budget * _GROWN)
-        self.short = "" if not room.is_due else f"{used} bytes cannot be reduced: what is left is kept in any case"
+        self.short = "" if not room.is_due else "the budget is used up by what is kept in any case"
         words = "room was made: %d bytes before, %d now, of %d; %d checkpoints were forgotten"
         log.log(logging.WARNING if forgotten else logging.INFO, words, before, used, room.budget, forgotten)
         self._bus.publish("store", bytes=used, budget_bytes=room.budget, short=bool(self.short))

@@ -179,13 +179,13 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
             reason, hint = error.message, error.hint
     warnings = [warning for item in projects for warning in project_warnings(item)]
     warnings += store.warnings
-    if store.damage:
-        warnings.append(f"the store is read-only: {store.damage}; mulligan store rebuild makes it writable again")
     warnings += services.integrity.warnings()
     if (drill := services.state.last_drill()) and drill["restorable"] < drill["total"]:
         warnings.append(f"the last drill could restore {drill['restorable']} of {drill['total']} checkpoints")
     room = store_object(services)
     warnings += store_warnings(room)
+    if services.space.short:
+        warnings.append(f"{services.space.short}: a larger budget_bytes, or less to keep, makes room")
     for project in store.catalogue().projects():
         if project.state == EXCLUDED:
             projects.append({**path_fields(project.path), "state": "excluded"})
@@ -257,7 +257,9 @@ def store_object(services: Services) -> dict[str, Any]:
 
 def store_warnings(store: dict[str, Any]) -> list[str]:
     """What `store_object` says that somebody should look at, in words."""
-    warnings = [f"the store is read-only: {store['damage']}"] if store["damage"] else []
+    warnings = []
+    if store["damage"]:
+        warnings.append(f"the store is read-only: {store['damage']}; mulligan store rebuild makes it writable again")
     used, days = store["bytes"] / store["budget_bytes"], store["days_left"]
     if used >= _NEARLY_USED:
         warnings.append(f"the store has used {used:.0%} of its budget; mulligan usage says by what")
