@@ -162,7 +162,7 @@ def test_killed_while_it_makes_room_nothing_is_lost_and_the_next_one_goes_on(poi
                 saves.save(number)
                 if number % 6 == 0:
                     saves.checkpoint()
-        assert daemon.faults_hit() == [point]
+        assert set(daemon.faults_hit()) == {point}
         daemon.arm("")
         if point in ("collect.copied", "collect.synced"):  # the child's
             assert daemon.running
