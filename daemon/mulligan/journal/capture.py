@@ -35,7 +35,7 @@ _LATE = 10 * clock.MILLISECOND
 _STALL = 5 * clock.NANOSECONDS
 _ROWS_LIMIT, _BYTES_LIMIT = 1000, 4 << 20
 #: Rows of one batch of a scan, and while others use the log: they wait for half of one, and for the interpreter.
-_BULK_ROWS, _BULK_ROWS_BESIDE = 250, 60
+_BULK_ROWS, _BULK_ROWS_BESIDE = 1000, 60
 #: Batches of a scan that may be on their way to the disk while it goes on; a path is looked at once in a scan.
 _BATCHES_AHEAD = 2
 #: Bytes of latest versions that are kept in memory.

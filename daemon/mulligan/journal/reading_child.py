@@ -103,7 +103,7 @@ class _Pool:
 
     def __init__(self, setup: Setup, catalogue: Catalogue, contents: Contents) -> None:
         self._directory, self._limit, self._room = setup.pool, setup.segment_limit, setup.room
-        self._catalogue, self._contents = catalogue, contents
+        self._purged, self._contents = set(catalogue.purged()), contents
         self._writer: SegmentWriter | None = None
         self._seen: set[bytes] = set()
         self._unsynced = 0
@@ -126,7 +126,7 @@ class _Pool:
 
     def refuses(self, digest: bytes) -> str:
         """Why a content that is new may not be stored; "" if it may."""
-        if self._catalogue.is_purged(digest):
+        if digest in self._purged:  # of what is purged meanwhile the log takes nothing
             return PURGED
         return NO_ROOM if self._room <= 0 else ""
 

@@ -30,6 +30,7 @@ from mulligan.store.references import payload_hashes
 from mulligan.store.segments import RECORD_HEADER_SIZE, records_in, segment_numbers, segment_path
 from mulligan.store.store import Store
 from mulligan.store.thinner import Scope
+from mulligan.store.write_ahead import sync_ahead
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -215,8 +216,7 @@ class Collection:
             if not found.done:
                 return
             self._place(found)
-            with self._store.log.held() as db:
-                _make_durable(db)
+            sync_ahead(self._store.catalogue_path)  # it must not go back to before, and look for what went
             collected.bytes -= sum(one.stored + RECORD_HEADER_SIZE for one in found.moved)
             for number in found.done:
                 collected.bytes += self._unlink(number)
@@ -246,13 +246,6 @@ def _vacuum(db: sqlite3.Connection) -> None:
     db.execute("pragma wal_checkpoint(truncate)")
     db.execute("vacuum")
     db.execute("pragma wal_checkpoint(truncate)")
-
-
-def _make_durable(db: sqlite3.Connection) -> None:
-    """Have the catalogue name the places of the last batches even if the machine stops now."""
-    _, pages, written = db.execute("pragma wal_checkpoint(passive)").fetchone()
-    if written < pages:
-        db.execute("pragma wal_checkpoint(full)")
 
 
 def _thin_facts(project: int, thinned: Thinned, before: int) -> Iterator[ThinFact]:

@@ -37,6 +37,7 @@ from mulligan.store.segments import (
     SegmentWriter,
     pack_record,
 )
+from mulligan.store.write_ahead import WriteBack
 
 RESERVE_NAME = "reserve"
 _GROUP_LIMIT = 200
@@ -45,8 +46,10 @@ _GRACE = 4 * MILLISECOND
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 #: An fsync that failed is tried again in this many segments altogether.
 _ATTEMPTS = 3
-#: Of the catalogue's write-ahead log (4 KiB each): a checkpoint of few is frequent, one of many takes long.
-_LEAST_PAGES, _MOST_PAGES, _PAGE = 100, 2000, 4096
+#: Bytes of the catalogue's write-ahead log from which on it is written back, and of its cache.
+_MOST_AHEAD, _CACHE_BYTES = 8 << 20, 32 << 20
+#: So long after a scan the cache is given back.
+_QUIET_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +113,9 @@ class Log:
         self._left = False
         self._last_other = 0
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._write_back = WriteBack(_path_of(connection), _MOST_AHEAD)
+        #: Whether the catalogue's cache may be large: it is given back when a scan has ended.
+        self._is_cached = False
         self.damage = ""
         #: A segment that has reached this size is left for a new one (bytes).
         self.segment_limit = SEGMENT_LIMIT
@@ -122,6 +128,10 @@ class Log:
 
     def start(self) -> None:
         """Begin to commit."""
+        # room for the index by hash, of which each new content changes another page
+        self._db.executescript(f"pragma wal_autocheckpoint = 0; pragma cache_size = -{_CACHE_BYTES >> 10};")
+        self._db.execute(f"pragma journal_size_limit = {_MOST_AHEAD}")
+        self._write_back.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -131,6 +141,7 @@ class Log:
                 self._closing = True
                 self._ready.notify()
             self._thread.join()
+        self._write_back.stop()
 
     def close(self) -> None:
         """Stop, and close everything. Idempotent."""
@@ -175,9 +186,9 @@ class Log:
     def set_sizes(self, segment: int) -> None:
         """At which size (bytes) a segment is left for a new one; the catalogue's write-ahead log is kept as small."""
         self.segment_limit = segment
-        pages = max(_LEAST_PAGES, min(_MOST_PAGES, segment // _PAGE))
+        self._write_back.limit = min(_MOST_AHEAD, segment)
         with self._committing:
-            self._db.execute(f"pragma wal_autocheckpoint = {pages}")
+            self._db.execute(f"pragma journal_size_limit = {self._write_back.limit}")
 
     def leave_segment(self) -> int:
         """Go on in a new segment, if there is anything in this one; its number. Raises OSError."""
@@ -227,13 +238,16 @@ class Log:
         """Everything that waits, but of the bulk lane one only; empty at the end."""
         with self._ready:
             while not (self._waiting or self._bulk or self._closing):
-                self._ready.wait()
+                if not self._ready.wait(_QUIET_SECONDS if self._is_cached else None) and self._is_cached:
+                    self._is_cached = False
+                    self._db.execute("pragma shrink_memory")
             # Whoever used the log often comes again at once: a checkpoint follows the capture that it asked for.
             if not self._waiting and (left := self._last_other + _GRACE - self._clock.now()) > 0:
                 self._ready.wait_for(lambda: self._waiting or self._closing, left / NANOSECONDS)
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP_LIMIT))]
             if self._bulk and not group:
                 group.append(self._bulk.popleft())
+                self._is_cached = True
             return group
 
     def _commit(self, group: list[_Submission]) -> None:
@@ -254,6 +268,7 @@ class Log:
             self._not_folded(group, batch, before, error)
             return
         point("log.folded")
+        self._write_back.look(self._db)
         for submission in group:
             submission.future.set_result(Receipt(batch.number, submission.first_seq))
         if self._grown >= self.segment_limit // 4:
@@ -412,6 +427,10 @@ class Log:
         except OSError as failure:
             # A replay passes over what is left: the same batch stands in a later segment.
             log.error("segment %d could not be cut back to its last good group: %s", self._writer.number, failure)
+
+
+def _path_of(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("pragma database_list").fetchone()[2])
 
 
 def is_full(error: BaseException) -> bool:
