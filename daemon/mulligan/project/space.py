@@ -23,6 +23,7 @@ from mulligan.project import upkeep
 from mulligan.project.purging import Eraser
 from mulligan.project.registry import Registry
 from mulligan.project.worker import ProjectWorker
+from mulligan.store import search_index
 from mulligan.store.collection import Collected, Collection
 from mulligan.store.log import release_reserve
 from mulligan.store.room import NO_ROOM
@@ -37,6 +38,8 @@ _DAY = 24 * 3600 * NANOSECONDS
 _SHARE = 25
 #: After room could not be made, it is tried again when the store has grown by this part of its budget.
 _GROWN = 0.02
+#: So often checkpoints are forgotten at a time; the next look goes on.
+_ROUNDS = 20
 
 
 class Space:
@@ -112,8 +115,11 @@ class Space:
     def _relieve(self) -> None:
         room = self._store.room
         before, now, forgotten = room.used(fresh=True), self._store.clock.now, 0
+        self._trim_index()
         self.collection.run(self.scopes(), forget_before=now() - _DAY, short=True)
-        while room.excess():
+        for _ in range(_ROUNDS):
+            if not room.excess():
+                break
             scopes = [Scope(project.id, now(), prompts=False) for project in self._store.catalogue().projects()]
             self.collection.run(scopes, forget_before=now(), short=True)
             if not room.excess() or not (gone := self._forget_some()):
@@ -125,6 +131,12 @@ class Space:
         words = "room was made: %d bytes before, %d now, of %d; %d checkpoints were forgotten"
         log.log(logging.WARNING if forgotten else logging.INFO, words, before, used, room.budget, forgotten)
         self._bus.publish("store", bytes=used, budget_bytes=room.budget, short=bool(self.short))
+
+    def _trim_index(self) -> None:
+        """The search index goes first if it has more than its share, as when the budget became smaller."""
+        path = os.path.join(self._store.directory, search_index.NAME)
+        if search_index.size_of(path) > 2 * search_index.budget_of(self._store.room.budget):
+            search_index.remove(path)
 
     def _forget_some(self) -> int:
         """Let a part of the checkpoints go that nothing protects, the oldest first; how many."""

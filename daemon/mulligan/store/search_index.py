@@ -69,6 +69,7 @@ class SearchIndex:
         self.path = os.path.join(directory, NAME)
         self._catalogue, self._contents, self._budget = catalogue, contents, budget
         self._db = self._open()
+        self._inode = os.stat(self.path).st_ino
 
     def close(self) -> None:
         """Close the database."""
@@ -123,7 +124,7 @@ class SearchIndex:
 
     def state(self) -> State:
         """How far it is."""
-        size = sum(os.path.getsize(self.path + suffix) for suffix in ("", "-wal") if os.path.exists(self.path + suffix))
+        size = size_of(self.path)
         return State(max(0, self._catalogue.meta("seq") - self._row()), size, size >= self._budget)
 
     def _row(self) -> int:
@@ -133,14 +134,21 @@ class SearchIndex:
     def build(self, go_on: Callable[[], bool], rows: int = 100) -> State:
         """Take in rows that were not looked at, so many in a step that is kept, for as long as `go_on` says so.
 
-        Ends early if another process is at it, if the budget is used up, and if the disk is full.
+        Ends early if another process is at it, if the budget is used up, if the disk is full, and if it was thrown
+        away.
         """
         try:
-            while go_on() and not self.state().full and self._step(rows):
+            while go_on() and self._is_there() and not self.state().full and self._step(rows):
                 pass
         except sqlite3.OperationalError as error:
             log.info("the search index was not built on: %s", error)
         return self.state()
+
+    def _is_there(self) -> bool:
+        try:
+            return os.stat(self.path).st_ino == self._inode
+        except FileNotFoundError:
+            return False
 
     def _step(self, limit: int) -> bool:
         """Look at some rows; whether there were any."""
@@ -212,6 +220,11 @@ def is_text(data: bytes) -> bool:
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether an error says that the file is no database any more."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def size_of(path: str) -> int:
+    """What an index takes on disk (bytes)."""
+    return sum(os.path.getsize(path + suffix) for suffix in ("", "-wal") if os.path.exists(path + suffix))
 
 
 def remove(path: str) -> None:

@@ -21,8 +21,8 @@ from support.restoring import Bench, file
 
 pytestmark = pytest.mark.disk
 
-# Each version has the same size, so that only its bytes tell it from another one. At its end it says which was the
-# last, and how long that took.
+# Each version has the same size, so that only its bytes tell it from another one. At its end it says which was last,
+# and how long that took.
 WRITER = """
 import os, sys, time
 path, way = sys.argv[1], sys.argv[2]
@@ -42,8 +42,8 @@ while not os.path.exists(path + ".stop"):
     seconds = time.perf_counter() - began
 print(number, seconds)
 """
-#: Far longer than a write takes, and shorter than a restore. A writer that was held up for so long on a busy machine
-#: may have opened a file before it was exchanged, and written after it was looked at for the last time.
+#: Far longer than a write takes, and shorter than a restore. A writer that was held up for so long, by other work, may
+#: have opened a file before it was exchanged, and written after it was looked at for the last time.
 HELD_UP_SECONDS = 0.00005
 
 
