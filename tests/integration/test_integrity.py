@@ -17,6 +17,7 @@ from mulligan.store.catalogue import Place
 from mulligan.store.encoding import BLOCK_SIZE, Encoding, encode
 from mulligan.store.segments import RECORD_HEADER_SIZE, segment_path
 from support.daemon import DaemonFixture, RpcError
+from support.saving import saving
 from support.stored import reader, restore, take
 from support.storing import flip, opened
 from support.trees import put, snapshot
@@ -233,13 +234,16 @@ def test_B10_a_repair_that_is_killed_leaves_each_content_damaged_or_whole(
         put(project, b"f%d" % number, each)
     daemon.add(project)
     made, tree = take(daemon, project), snapshot(project)
+    other = daemon.projects / "other"
+    other.mkdir()
+    daemon.add(other)
     for each in data:
         damage(daemon, each)
     assert daemon.stop() == 0
     daemon.arm(f"{point}=kill")
     daemon.start()
     daemon.call("project.pause", project=project)
-    with pytest.raises((EOFError, OSError)):
+    with saving(other), pytest.raises((EOFError, OSError)):
         verify(daemon, repair=True)
     assert daemon.process is not None and daemon.process.wait(20) == -9
     assert daemon.faults_hit() == [point]

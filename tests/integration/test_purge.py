@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.daemon import DaemonFixture, RpcError
+from support.saving import saving
 from support.store_bytes import holding
 from support.stored import files_of, restore, rows, take
 from support.trees import put, snapshot
@@ -213,7 +214,7 @@ def test_killed_anywhere_the_next_start_finishes_it_or_a_second_purge_does(
         take(daemon, project)
         put(project, b"secret", lines())
         take(daemon, project)
-        with contextlib.suppress(EOFError, OSError, RpcError):
+        with saving(project), contextlib.suppress(EOFError, OSError, RpcError):
             assert purge(daemon, project, "secret")["left"], "of which the copying child died"
         daemon.arm("")
         daemon.kill9()

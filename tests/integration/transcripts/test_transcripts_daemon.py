@@ -164,6 +164,8 @@ def test_a_file_from_before_the_first_start_is_followed_from_its_end(
     daemon.start()
     strategy(daemon, "per_prompt")
     daemon.add(project)
+    # a file that is written before it was looked at for the first time counts as written since then
+    daemon.until(lambda: daemon.call("daemon.stats")["transcripts"]["files"] == 1)
     session.write(b' a line"}\n')
     session.prompt("new")
     made = await_checkpoint(daemon, project, "prompt")
