@@ -10,7 +10,9 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from support.daemon import DaemonFixture
 from support.transcripts import Writer
@@ -20,6 +22,8 @@ MILLISECOND = 1_000_000
 #: Longer than the margins within which a change's own time is known.
 APART = 0.04
 _SILENT = '{"type": "summary"}'
+#: How many silent lines a process was given: it counts them among those that it read.
+_asked: WeakKeyDictionary[Popen[bytes], int] = WeakKeyDictionary()
 
 
 def now() -> int:
@@ -142,9 +146,12 @@ def transcripts(daemon: DaemonFixture) -> dict[str, Any]:
 
 def settle(daemon: DaemonFixture, project: Path, lines: int) -> None:
     """Wait until the daemon has read so many lines in its life and the project has executed what they caused."""
+    assert daemon.process is not None
+    lines += _asked.get(daemon.process, 0)
     daemon.until(lambda: transcripts(daemon)["lines"] >= lines, what=f"{lines} lines were not read")
     # a request is taken between two readings, so what was read has been given to the project by then
     daemon.call("message.track", project=project, session=str(uuid.uuid4()), line=_SILENT)
+    _asked[daemon.process] = _asked.get(daemon.process, 0) + 1
     daemon.call("watch.sync", project=project)
 
 
