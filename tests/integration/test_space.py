@@ -99,8 +99,8 @@ def test_V3_the_budget_is_kept_with_collections_and_kills(saves: Saves) -> None:
             daemon.add(saves.project)
             saves.nothing_is_wrong()
     assert saves.most <= BUDGET + SEGMENT, f"{saves.most / MB:.1f} MB"
-    last = saves.checkpoint()
-    assert last["complete"], last["incomplete_paths"]
+    # saves come faster than room can be made: what found none is captured once there is some
+    daemon.until(lambda: saves.checkpoint()["complete"], 60, "there is no room yet")
     saves.nothing_is_wrong()
     kept = [made for made in saves.listed() if made in saves.taken]
     assert len(kept) > 3  # what fits is kept
