@@ -7,13 +7,13 @@ it is nobody's from then on, for a guess would give lines to somebody.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from mulligan.clock import FOREVER
+from mulligan.journal.cuts import Cuts
 from mulligan.model import Cut, Flag
 
 #: From sure to unsure; what is neither is a share ("one of 3").
@@ -52,22 +52,13 @@ class Kept:
     def __init__(self, cuts: Iterable[Cut], young: Cut) -> None:
         self._young = young
         every = [*cuts, young, Cut(young.seq), Cut(FOREVER, young.moment)]
-        self._by_seq = sorted((cut.seq, cut.moment) for cut in every)
-        self._by_moment = sorted((cut.moment, cut.seq) for cut in every)
+        self._cuts = Cuts((cut, None) for cut in every)
 
     def selects(self, row: Version, following: Version) -> bool:
         """Whether a row is needed that another one follows."""
         if row.seq > self._young.seq or row.at > self._young.moment:
             return True
-        # a cut that sees the row and not the following one lacks it by its seq or by its time
-        return _any(self._by_seq, row.seq, following.seq, row.at) or _any(
-            self._by_moment, row.at, following.at, row.seq
-        )
-
-
-def _any(cuts: Sequence[tuple[int, int]], first: int, end: int, other: int) -> bool:
-    """Whether some cut has its first bound from `first` to below `end`, and its other one not below `other`."""
-    return any(cuts[index][1] >= other for index in range(bisect_left(cuts, (first,)), bisect_left(cuts, (end,))))
+        return any(True for _ in self._cuts.selecting(row.seq, row.at, following.seq, following.at))
 
 
 def thin(rows: Sequence[Version], kept: Kept) -> Thinned:

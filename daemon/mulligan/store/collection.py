@@ -27,7 +27,8 @@ from mulligan.store.collect_child import Answer, Estimate, Rewrite, Sweep, Task
 from mulligan.store.encoding import Encoding, block_hashes
 from mulligan.store.records import AnyFact, DropFact, ForgetFact, PlaceFact, PurgeFact, ThinFact
 from mulligan.store.references import payload_hashes
-from mulligan.store.segments import RECORD_HEADER_SIZE, records_in, segment_numbers, segment_path
+from mulligan.store.rewriting import holds
+from mulligan.store.segments import RECORD_HEADER_SIZE, segment_numbers, segment_path
 from mulligan.store.store import Store
 from mulligan.store.thinner import Scope
 from mulligan.store.write_ahead import sync_ahead
@@ -106,7 +107,7 @@ class Collection:
         """The segments in which a record of one of these still lies."""
         wanted = set(hashes)
         pool = self._store.pool
-        return [n for n in segment_numbers(pool) if any(header.hash in wanted for _, header in records_in(pool, n))]
+        return [number for number in segment_numbers(pool) if holds(pool, number, wanted)]
 
     def estimate(self, now: Sequence[Scope], then: Sequence[Scope]) -> int:
         """The bytes of contents that would leave if it was thinned as `then` says, beyond those of `now`."""
@@ -159,7 +160,7 @@ class Collection:
     def _condemn(self, db: sqlite3.Connection, found: Answer) -> list[tuple[int, int, int]]:
         """Take out what came to be needed since the child looked; from now on nothing may build on the rest.
 
-        In the log's thread: whatever is committed later is held against it.
+        While the log is held: whatever is committed later is judged by it.
         """
         dead = {one.id: one for one in found.dead}
         by_hash = {one.hash: one.id for one in found.dead}

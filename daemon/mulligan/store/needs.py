@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from mulligan.clock import FOREVER
+from mulligan.journal.cuts import Cuts
+from mulligan.model import Cut
 from mulligan.store.catalogue import Catalogue, join_path
 
 _HASHES = 500
@@ -61,11 +62,11 @@ def needs(catalogue: Catalogue, hashes: Collection[bytes]) -> list[Need]:
     if not hashes:
         return []
     found: dict[str, Need] = {}
-    timelines: dict[int, _Timeline] = {}
+    timelines: dict[int, Cuts[tuple[str, int]]] = {}
     for stay in stays(catalogue, hashes):
         if stay.project not in timelines:
-            timelines[stay.project] = _Timeline(catalogue, stay.project)
-        for name, ordinal in timelines[stay.project].selecting(stay):
+            timelines[stay.project] = _timeline(catalogue, stay.project)
+        for name, ordinal in timelines[stay.project].selecting(stay.seq, stay.at, stay.until_seq, stay.until_at):
             need = found.setdefault(name, Need(name, ordinal, stay.project))
             need.count += 1
             if len(need.paths) < _SHOWN:
@@ -73,22 +74,8 @@ def needs(catalogue: Catalogue, hashes: Collection[bytes]) -> list[Need]:
     return sorted(found.values(), key=lambda need: (need.project, need.ordinal))
 
 
-class _Timeline:
-    """The cuts of a project's checkpoints, by seq and by moment."""
-
-    def __init__(self, catalogue: Catalogue, project: int) -> None:
-        query = "select seq, moment, id, ordinal from checkpoint where project = ?"
-        self._by_seq = sorted(catalogue.db.execute(query, (project,)))
-        self._by_moment = sorted((moment, seq, name, ordinal) for seq, moment, name, ordinal in self._by_seq)
-
-    def selecting(self, stay: Stay) -> Iterator[tuple[str, int]]:
-        """(id, ordinal) of those whose tree has a content where it stood: its row is the last one in their cut."""
-        first, last = (bisect_left(self._by_seq, (seq,)) for seq in (stay.seq, stay.until_seq))
-        for _, moment, name, ordinal in self._by_seq[first:last]:
-            if moment >= stay.at:
-                yield name, ordinal
-        # the next row is known, and became true later; a moment rises with the row within a path
-        first, last = (bisect_left(self._by_moment, (moment,)) for moment in (stay.at, stay.until_at))
-        for _, seq, name, ordinal in self._by_moment[first:last]:
-            if seq >= stay.until_seq:
-                yield name, ordinal
+def _timeline(catalogue: Catalogue, project: int) -> Cuts[tuple[str, int]]:
+    """The cuts of a project's checkpoints, each with its id and ordinal."""
+    query = "select seq, moment, id, ordinal from checkpoint where project = ?"
+    cursor = catalogue.db.execute(query, (project,))
+    return Cuts((Cut(seq, moment), (name, ordinal)) for seq, moment, name, ordinal in cursor)

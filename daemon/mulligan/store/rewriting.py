@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from mulligan.errors import IntegrityError
@@ -19,7 +19,7 @@ from mulligan.store.contents import Contents
 from mulligan.store.encoding import Base, Encoding
 from mulligan.store.records import Moved
 from mulligan.store.references import References
-from mulligan.store.replay import decode
+from mulligan.store.replay import first_batch
 from mulligan.store.segments import (
     RECORD_HEADER_SIZE,
     SEGMENT_HEADER_SIZE,
@@ -185,17 +185,16 @@ def victims(
         and (
             victim.live < ratio * (victim.size - SEGMENT_HEADER_SIZE)
             or not victim.places
-            or _holds(pool, victim, wanted)
+            or holds(pool, victim.number, wanted)
         )
         and not _in_use(pool, victim.number)
     ]
     return sorted(found, key=lambda victim: (victim.live, victim.number))
 
 
-def _holds(pool: str, victim: Victim, hashes: set[bytes]) -> bool:
-    if not hashes:
-        return False
-    return any(header.hash in hashes for _, header in records_in(pool, victim.number))
+def holds(pool: str, number: int, hashes: Set[bytes]) -> bool:
+    """Whether a record of one of some contents lies in a segment, named by somebody or not."""
+    return bool(hashes) and any(header.hash in hashes for _, header in records_in(pool, number))
 
 
 def _ends(pool: str, numbers: Iterable[int], last: int) -> dict[int, int]:
@@ -210,28 +209,13 @@ def _ends(pool: str, numbers: Iterable[int], last: int) -> dict[int, int]:
             if read_segment_kind(pool, number) == SegmentKind.POOL:
                 ends[number] = 0
                 continue
-            first = _first_batch(pool, number)
+            first = first_batch(pool, number)
         except IntegrityError:
             continue
         if following:
             ends[number] = following - 1
         following = first or following
     return ends
-
-
-def _first_batch(pool: str, number: int) -> int:
-    """The number of a log segment's first batch; 0 if it has none. Raises IntegrityError."""
-    fd = os.open(segment_path(pool, number), os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for offset, header in records_in(pool, number):
-            if header.kind == RecordKind.BATCH:
-                found = read_record(fd, offset)
-                if found is None:
-                    raise IntegrityError(f"segment {number} is damaged at offset {offset}")
-                return decode(found).number
-    finally:
-        os.close(fd)
-    return 0
 
 
 def _in_use(pool: str, number: int) -> bool:
