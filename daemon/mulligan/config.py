@@ -28,6 +28,7 @@ _Size = Annotated[
     Meta(ge=1, le=2**62, extra={"expected": "a number of bytes, or a size with its unit such as 512 MiB or 10 GB"}),
 ]
 _Count = Annotated[int, Meta(ge=0, le=1_000_000, extra={"expected": "a whole number; 0 is no rule"})]
+BUDGET_EXPECTED = "null, or a size of 1 MiB and more"
 _Directory = Annotated[str, Meta(pattern=r"^(/|~/|~$)")]
 _Pattern = Annotated[str, Meta(pattern=r"^(/|~/|~$|\*)")]
 _Patterns = Annotated[
@@ -48,9 +49,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     auto_add: _Flag = True
     exclude: _Patterns = ()
     include: _Patterns = ()
-    budget_bytes: (
-        Annotated[int, Meta(ge=MIB, le=2**62, extra={"expected": "null, or a size of 1 MiB and more"})] | None
-    ) = None
+    budget_bytes: Annotated[int, Meta(ge=MIB, le=2**62, extra={"expected": BUDGET_EXPECTED})] | None = None
+    project_budget_bytes: Annotated[int, Meta(ge=MIB, le=2**62, extra={"expected": BUDGET_EXPECTED})] | None = None
     max_file_bytes: _Size = 256 * MIB
     max_project_files: Annotated[int, Meta(ge=1, le=2**62, extra={"expected": "a whole number above 0"})] = 200_000
     max_project_bytes: _Size = 5 * GIB
@@ -73,7 +73,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Config)}
-SIZE_KEYS = ("budget_bytes", "max_file_bytes", "max_project_bytes")
+SIZE_KEYS = ("budget_bytes", "project_budget_bytes", "max_file_bytes", "max_project_bytes")
 DURATION_KEYS = ("interval", "max_age", "scrub", "drill")
 _EXPECTED = {
     "interval": "off, or a duration such as 30m, 2h or 1h30m",

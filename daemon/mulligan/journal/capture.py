@@ -26,8 +26,10 @@ from mulligan.store.catalogue import Live
 from mulligan.store.log import Receipt
 from mulligan.store.placed import Placed
 from mulligan.store.records import AnyFact, RowsFact, StatsFact
-from mulligan.store.room import NO_ROOM
+from mulligan.store.room import Allowance
+from mulligan.store.segments import RECORD_HEADER_SIZE
 from mulligan.store.store import Store
+from mulligan.store.usage import share_of
 
 #: An event this much later than the change it tells of stands for the change's own time.
 _LATE = 10 * clock.MILLISECOND
@@ -92,10 +94,14 @@ class Capture:
         self._pending: dict[bytes, int] = {}
         self._row_index: dict[bytes, int] = {}
         self._bytes = 0
+        #: Bytes of contents that are queued or submitted, but not acknowledged; and of those that are.
+        self._ahead = self._stored = 0
+        #: What the project may take of the store.
+        self.allowance = Allowance(lambda: share_of(store.catalogue(), store.contents, project), lambda: self._stored)
         self._recent: dict[bytes, bytes] = {}
         self._recent_bytes = 0
         # submitted batches that are not acknowledged yet: the rows, and their paths
-        self._under_way: list[tuple[Future[Receipt], list[Row], dict[bytes, int]]] = []
+        self._under_way: list[tuple[Future[Receipt], list[Row], dict[bytes, int], int]] = []
         self._linked: dict[tuple[int, int], Arrival] = {}
         self._root_fd = -1
         self._held = False
@@ -135,9 +141,10 @@ class Capture:
         """What a reading child has to know."""
         store = self._store
         store.clock.look()  # a wall clock that was set back since is noticed
+        scarcer = min(store.room, self.allowance, key=lambda room: room.left)
         return Setup(
             self.root, store.pool, store.catalogue_path, self._limits.max_file_bytes, store.clock.correction,
-            store.room.segment_limit, store.room.left // CHILDREN,
+            store.room.segment_limit, scarcer.left // CHILDREN, scarcer.reason,
         )  # fmt: skip
 
     def is_unchanged(self, live: Live) -> bool:
@@ -205,7 +212,7 @@ class Capture:
     def _pending_paths(self) -> Iterator[dict[bytes, int]]:
         """The paths of rows that the catalogue does not have yet."""
         yield self._row_index
-        for _, _, paths in self._under_way:
+        for _, _, paths, _ in self._under_way:
             yield paths
 
     def known(self, path: bytes, live: Live | None) -> Reading | None:
@@ -347,18 +354,21 @@ class Capture:
         entry = reading.entry
         if reading.placed is not None or entry.hash in self._pending or self._store.contents.holds(entry.hash):
             return reading
-        reason = self._refusal(entry.hash)
+        reason = self._refusal(entry.hash, len(reading.data or b""))
         if not reason and self._refused:
             blocks = reading.blocks or []
             reason = self._refused if any(not self._is_stored(block) for block in blocks) else ""
         return Reading(Entry(Kind.UNKNOWN, reason=reason), reading.stat) if reason else reading
 
-    def _refusal(self, digest: bytes) -> str:
-        """Why a content that is new may not be stored; "" if it may."""
+    def _refusal(self, digest: bytes, size: int) -> str:
+        """Why a content that is new may not be stored; "" if it may, although nothing of it could be compressed."""
         if self._store.catalogue().is_purged(digest):
             return PURGED
-        room = self._store.room
-        return "" if room.left > self._bytes or room.wait(self._bytes) else NO_ROOM
+        for room, ahead in ((self._store.room, self._bytes), (self.allowance, self._ahead)):
+            needed = ahead + size + RECORD_HEADER_SIZE
+            if room.left < needed and not room.wait(needed):
+                return room.reason
+        return ""
 
     def _is_stored(self, digest: bytes) -> bool:
         return digest in self._pending or self._store.contents.holds(digest)
@@ -367,6 +377,7 @@ class Capture:
         entry = reading.entry
         if reading.placed is not None:
             self._contents += reading.placed
+            self._ahead += sum(one.stored + RECORD_HEADER_SIZE for one in reading.placed)
             return
         if entry.kind != Kind.FILE or entry.hash in self._pending:
             return
@@ -408,7 +419,7 @@ class Capture:
 
     def _store_block(self, digest: bytes, block: bytes) -> None:
         if not self._is_stored(digest):
-            if reason := self._refusal(digest):
+            if reason := self._refusal(digest, len(block)):
                 self._refused = reason
                 return
             self._queue(encoding.encode(block, digest))
@@ -419,6 +430,7 @@ class Capture:
         self._pending[encoded.hash] = len(self._contents)
         self._contents.append(encoded)
         self._bytes += len(encoded.payload)
+        self._ahead += len(encoded.payload) + RECORD_HEADER_SIZE
 
     def store_version(self, path: bytes, fd: int | None, found: Entry) -> Entry:
         """Store a version that a restore took out of the tree, durably; returns it as stored, or unknown with a reason.
@@ -463,15 +475,19 @@ class Capture:
             facts.append(RowsFact(self.project, rows, self._stats))
         if self._touched:
             facts.append(StatsFact(self.project, self._touched))
-        contents = self._contents
+        contents, ahead = self._contents, self._ahead - sum(bytes_ for _, _, _, bytes_ in self._under_way)
         self._rows, self._stats, self._touched, self._contents = [], [], [], []
         self._pending, self._row_index, self._bytes = {}, {}, 0
         if facts or contents:
-            self._under_way.append((self._store.log.submit(facts, contents, bulk=self.bulk), rows, paths))
+            self._under_way.append((self._store.log.submit(facts, contents, bulk=self.bulk), rows, paths, ahead))
 
-    def _acknowledge(self, batch: tuple[Future[Receipt], list[Row], dict[bytes, int]]) -> None:
-        future, rows, _ = batch
+    def _acknowledge(self, batch: tuple[Future[Receipt], list[Row], dict[bytes, int], int]) -> None:
+        future, rows, _, size = batch
+        self._ahead -= size
         receipt = future.result()
+        self._stored += size
+        if self.allowance.is_due:
+            self._store.log.grown()
         if rows:
             self.captured += len(rows)
             self.last_seq = receipt.first_seq + len(rows) - 1

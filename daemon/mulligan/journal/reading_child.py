@@ -23,7 +23,14 @@ from mulligan.store.catalogue import Catalogue, connect
 from mulligan.store.contents import Contents
 from mulligan.store.encoding import Encoded
 from mulligan.store.room import NO_ROOM
-from mulligan.store.segments import SEGMENT_LIMIT, RecordKind, SegmentKind, SegmentWriter, pack_record
+from mulligan.store.segments import (
+    RECORD_HEADER_SIZE,
+    SEGMENT_LIMIT,
+    RecordKind,
+    SegmentKind,
+    SegmentWriter,
+    pack_record,
+)
 
 _LENGTH = struct.Struct("<I")
 _SYNC_BYTES = 4 << 20
@@ -37,7 +44,8 @@ CHILDREN = 2
 class Setup(msgspec.Struct, array_like=True):
     """The first frame: where everything is. `correction` is what journal time is ahead of the wall clock.
 
-    A segment is left at `segment_limit` bytes, and nothing is stored once the child has used up its `room`.
+    A segment is left at `segment_limit` bytes, and nothing is stored, for this reason, once the child has used up its
+    `room`.
     """
 
     root: bytes
@@ -47,6 +55,7 @@ class Setup(msgspec.Struct, array_like=True):
     correction: int
     segment_limit: int = SEGMENT_LIMIT
     room: int = 1 << 62
+    no_room: str = NO_ROOM
 
 
 class Request(msgspec.Struct, array_like=True):
@@ -103,6 +112,7 @@ class _Pool:
 
     def __init__(self, setup: Setup, catalogue: Catalogue, contents: Contents) -> None:
         self._directory, self._limit, self._room = setup.pool, setup.segment_limit, setup.room
+        self._no_room = setup.no_room
         self._purged, self._contents = set(catalogue.purged()), contents
         self._writer: SegmentWriter | None = None
         self._seen: set[bytes] = set()
@@ -115,7 +125,7 @@ class _Pool:
         offset = writer.offset
         writer.append(pack_record(RecordKind.CONTENT, encoded.encoding, encoded.payload, encoded.size, encoded.hash))
         self._unsynced += len(encoded.payload)
-        self._room -= len(encoded.payload)
+        self._room -= len(encoded.payload) + RECORD_HEADER_SIZE
         if self._unsynced >= _SYNC_BYTES:
             self.sync()
         return Stored(encoded.hash, encoded.size, encoded.encoding, writer.number, offset, len(encoded.payload))
@@ -124,11 +134,11 @@ class _Pool:
         """Whether a content is new, or to be stored again because it is damaged."""
         return digest not in self._seen and not self._contents.holds(digest)
 
-    def refuses(self, digest: bytes) -> str:
-        """Why a content that is new may not be stored; "" if it may."""
+    def refuses(self, digest: bytes, size: int) -> str:
+        """Why a content that is new may not be stored; "" if it may, although nothing of it could be compressed."""
         if digest in self._purged:  # of what is purged meanwhile the log takes nothing
             return PURGED
-        return NO_ROOM if self._room <= 0 else ""
+        return self._no_room if self._room < size + RECORD_HEADER_SIZE else ""
 
     def _open(self) -> SegmentWriter:
         if self._writer is not None and self._writer.offset >= self._limit:
@@ -197,14 +207,14 @@ def _item(fd: int, name: bytes, clock: Clock, limit: int, pool: _Pool) -> Item:
     def keep_block(digest: bytes, block: bytes) -> None:
         nonlocal refused
         if pool.wants(digest):
-            refused = refused or pool.refuses(digest)
+            refused = refused or pool.refuses(digest, len(block))
             if not refused:
                 stored.append(pool.store(encoding.encode(block, digest)))
 
     reading: Reading = read_named(fd, name, clock.look, limit, keep_block)
     entry = reading.entry
     if entry.kind == Kind.FILE and pool.wants(entry.hash):
-        if refused := refused or pool.refuses(entry.hash):
+        if refused := refused or pool.refuses(entry.hash, len(reading.data or b"")):
             return Item(Entry(Kind.UNKNOWN, reason=refused), reading.stat, False, stored)
         if reading.blocks is not None:
             stored.append(pool.store(encoding.block_list(entry.hash, entry.size, reading.blocks)))

@@ -35,12 +35,19 @@ def is_inside(path: bytes, directory: bytes) -> bool:
 
 
 class Registry:
-    """The projects and their workers; any thread."""
+    """The projects and their workers; any thread. `budget` gives the bytes that a project may take, 0: any."""
 
     def __init__(
-        self, store: Store, bus: Bus, config: Callable[[], Config], places: Places, make_observer: ObserverFactory
+        self,
+        store: Store,
+        bus: Bus,
+        config: Callable[[], Config],
+        places: Places,
+        make_observer: ObserverFactory,
+        budget: Callable[[bytes], int] = lambda _root: 0,
     ) -> None:
         self._store, self._bus, self._config, self._make_observer = store, bus, config, make_observer
+        self._budget = budget
         self._home = os.fsencode(os.path.realpath(places.home))
         # a restore would write over them, and what the daemon writes in a tree it captures it writes again
         self._own = [
@@ -95,6 +102,11 @@ class Registry:
             self._tell_outer(worker.root)
         self.include()
 
+    def set_budgets(self) -> None:
+        """Let each project's budget be what configuration and settings say now."""
+        for worker in self.workers():
+            worker.capture.allowance.set_budget(self._budget(worker.root))
+
     def include(self) -> None:
         """Watch what the configuration names; a directory that cannot be watched is said in the log."""
         for path in self._config().directories("include", os.fsdecode(self._home)):
@@ -121,6 +133,7 @@ class Registry:
         with self._lock:
             limits = Limits(self._config().max_file_bytes)
             worker = ProjectWorker(self._store, project, self._bus, limits, self._rules, self._make_observer)
+            worker.capture.allowance.set_budget(self._budget(project.path))
             worker.recover = Restorer(worker).recover
             worker.nested = partial(self._nested, project.path)
             self._workers[project.path] = worker

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Literal
 
-from mulligan.config import Config
+from mulligan.config import BUDGET_EXPECTED, Config
 from mulligan.errors import UsageError
+from mulligan.quantities import MIB, parse_size
 from mulligan.store.state import StateDatabase
 
 Scope = Literal["session", "project", "global"]
@@ -15,7 +17,10 @@ KEYS: dict[str, str] = {
     "strategy": "one of " + ", ".join(STRATEGIES),
     "auto_checkpoint": "true or false",
     "turn_end": "true or false",
+    "project_budget_bytes": BUDGET_EXPECTED,
 }
+#: What no session has of its own.
+_NOT_OF_SESSIONS = ("project_budget_bytes",)
 
 
 def parse_value(key: str, value: object) -> object:
@@ -32,6 +37,9 @@ def parse_value(key: str, value: object) -> object:
         )
         if normal in STRATEGIES:
             return normal
+    elif key == "project_budget_bytes":
+        if (size := _parse_budget(value)) is None or size >= MIB:
+            return size
     elif isinstance(value, bool):
         return value
     elif str(value).lower() in ("true", "on", "yes", "1"):
@@ -39,6 +47,18 @@ def parse_value(key: str, value: object) -> object:
     elif str(value).lower() in ("false", "off", "no", "0"):
         return False
     raise UsageError(f'"{value}" does not fit {key}', hint=KEYS[key])
+
+
+def _parse_budget(value: object) -> int | None:
+    """Bytes, None for no limit, 0 if it is neither."""
+    if value is None or str(value).lower() in ("null", "off", "none"):
+        return None
+    if isinstance(value, int) or str(value).isdecimal():
+        return int(str(value)) if not isinstance(value, bool) else 0
+    try:
+        return parse_size(str(value))
+    except ValueError:
+        return 0
 
 
 class Settings:
@@ -66,9 +86,15 @@ class Settings:
         """One effective value."""
         return self.effective(project, session)[key]["value"]
 
+    def budget_of(self, root: bytes) -> int:
+        """The bytes that a project may take of the store; 0: there is no limit."""
+        return self.value("project_budget_bytes", os.fsdecode(root)) or 0
+
     def set(self, scope: Scope, subject: str, key: str, value: object) -> object:
         """Remember a value; returns it as it was understood."""
         parsed = parse_value(key, value)
+        if scope == "session" and key in _NOT_OF_SESSIONS:
+            raise UsageError(f"{key} is not a session's", hint="leave --session out, or give --scope global")
         self._database.set(scope, subject, key, parsed)
         return parsed
 

@@ -3,7 +3,7 @@
 The order, when room is short: what no position needs and is older than a day; what lies between checkpoints, however
 young; then checkpoints, the oldest of all projects first, but for those that `cleanup` always keeps. What is left after
 that is the least that there is: new contents are not stored then, their paths say so, and are looked at again when
-there is room.
+there is room. A project with a budget of its own is treated alike, with nobody's but its own versions and checkpoints.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mulligan.project.worker import ProjectWorker
 from mulligan.store import search_index
 from mulligan.store.collection import Collected, Collection
 from mulligan.store.log import release_reserve
-from mulligan.store.room import NO_ROOM
+from mulligan.store.room import NO_PROJECT_ROOM, NO_ROOM, Allowance
 from mulligan.store.snapshot import prune, snapshots
 from mulligan.store.state import StateDatabase
 from mulligan.store.store import Store
@@ -36,8 +36,6 @@ log = logging.getLogger(__name__)
 _DAY = 24 * 3600 * NANOSECONDS
 #: Of the checkpoints that may go, so many of a hundred go at once.
 _SHARE = 25
-#: After room could not be made, it is tried again when the store has grown by this part of its budget.
-_GROWN = 0.02
 #: So often checkpoints are forgotten at a time; the next look goes on.
 _ROUNDS = 20
 
@@ -52,9 +50,6 @@ class Space:
         self.collection = Collection(store, self._snapshot)
         self.eraser = Eraser(store, state, self.collection)
         self._relieving = threading.Lock()
-        self._tried = 0
-        #: Why the store does not get below its budget; "" if it does.
-        self.short = ""
 
     def _snapshot(self, only_one: bool) -> int:
         """Have a snapshot that is as new as the log's last segment but one; the batch behind which the log must stay.
@@ -73,14 +68,18 @@ class Space:
             prune(self._store.pool, 1)
         return min(snapshots(self._store.pool))
 
-    def scopes(self, without: Iterable[Checkpoint] = ()) -> list[Scope]:
-        """What is thinned by age: rows older than a day that no checkpoint needs, and no prompt that is kept."""
+    def scopes(self, without: Iterable[Checkpoint] = (), only: int = 0) -> list[Scope]:
+        """What is thinned by age: rows older than a day that no checkpoint needs, and no prompt that is kept.
+
+        Of one project, or of all.
+        """
         policy, now = self._policy(), self._store.clock.now()
         gone = [made.id for made in without]
         oldest = now - policy.max_age if policy.max_age else 0
         return [
             Scope(project.id, now - _DAY, not policy.has_rules, oldest, gone)
             for project in self._store.catalogue().projects()
+            if only in (0, project.id)
         ]
 
     def collect(self) -> Collected:
@@ -92,19 +91,29 @@ class Space:
         """The bytes of contents that a collection frees once these checkpoints are gone; those of the last day stay."""
         return self.collection.estimate(self.scopes(), self.scopes(going))
 
+    def set_budgets(self) -> None:
+        """Let each project's budget be what configuration and settings say now; what found no room is looked at."""
+        self._registry.set_budgets()
+        self._look_again()
+
     @property
     def is_due(self) -> bool:
         """Whether room is to be made now; not again while nothing can be gained."""
-        room = self._store.room
-        return room.is_due and not self._store.damage and room.used() > self._tried
+        return not self._store.damage and any(room.is_due for room, _ in self._rooms())
+
+    def _rooms(self) -> list[tuple[Allowance, ProjectWorker | None]]:
+        """The store's room, then that of each project."""
+        return [(self._store.room, None), *((each.capture.allowance, each) for each in self._registry.workers())]
 
     def relieve(self) -> None:
         """Make room until there is enough, or nothing more may go."""
         if not self._relieving.acquire(blocking=False):
             return
         try:
-            with self._store.room.making():
-                self._relieve()
+            for room, worker in self._rooms():
+                if room.is_due:
+                    with room.making():
+                        self._relieve(room, worker)
         except BusyError:
             pass  # a collection is at work; the next look comes soon
         finally:
@@ -112,25 +121,27 @@ class Space:
         self._store.set_budget(self._store.room.budget)  # the reserve may have been given up
         self._look_again()
 
-    def _relieve(self) -> None:
-        room = self._store.room
+    def _relieve(self, room: Allowance, worker: ProjectWorker | None) -> None:
+        """Make room in the store, or in a project's part of it."""
         before, now, forgotten = room.used(fresh=True), self._store.clock.now, 0
-        self._trim_index()
-        self.collection.run(self.scopes(), forget_before=now() - _DAY, short=True)
+        short, only = worker is None, worker.project_id if worker else 0
+        if short:
+            self._trim_index()
+        self.collection.run(self.scopes(only=only), forget_before=now() - _DAY, short=short)
         for _ in range(_ROUNDS):
             if not room.excess():
                 break
-            scopes = [Scope(project.id, now(), prompts=False) for project in self._store.catalogue().projects()]
-            self.collection.run(scopes, forget_before=now(), short=True)
-            if not room.excess() or not (gone := self._forget_some()):
+            scopes = [Scope(scope.project, now(), prompts=False) for scope in self.scopes(only=only)]
+            self.collection.run(scopes, forget_before=now(), short=short)
+            if not room.excess() or not (gone := self._forget_some([worker] if worker else self._registry.workers())):
                 break
             forgotten += gone
-        used = room.used(fresh=True)
-        self._tried = 0 if not room.is_due else used + int(room.budget * _GROWN)
-        self.short = "" if not room.is_due else "the budget is used up by what is kept in any case"
-        words = "room was made: %d bytes before, %d now, of %d; %d checkpoints were forgotten"
-        log.log(logging.WARNING if forgotten else logging.INFO, words, before, used, room.budget, forgotten)
-        self._bus.publish("store", bytes=used, budget_bytes=room.budget, short=bool(self.short))
+        used = room.judge()
+        whose = {"project": os.fsdecode(worker.root)} if worker else {}
+        words = "room was made%s: %d bytes before, %d now, of %d; %d checkpoints were forgotten"
+        level = logging.WARNING if forgotten else logging.INFO
+        log.log(level, words, " for " + whose["project"] if whose else "", before, used, room.budget, forgotten)
+        self._bus.publish("store", bytes=used, budget_bytes=room.budget, short=bool(room.short), **whose)
 
     def _trim_index(self) -> None:
         """The search index goes first if it has more than its share, as when the budget became smaller."""
@@ -138,10 +149,10 @@ class Space:
         if search_index.size_of(path) > 2 * search_index.budget_of(self._store.room.budget):
             search_index.remove(path)
 
-    def _forget_some(self) -> int:
-        """Let a part of the checkpoints go that nothing protects, the oldest first; how many."""
+    def _forget_some(self, workers: Iterable[ProjectWorker]) -> int:
+        """Let a part of the checkpoints of some projects go that nothing protects, the oldest first; how many."""
         found: list[tuple[Checkpoint, ProjectWorker]] = []
-        for worker in self._registry.workers():
+        for worker in workers:
             going = upkeep.plan_cleanup(worker, Policy(keep_last=1)).removed
             catalogue = self._store.catalogue()
             found += [(made, worker) for name in going if (made := catalogue.checkpoint(name)) is not None]
@@ -157,7 +168,10 @@ class Space:
         if self._store.room.left < self._store.room.segment_limit:
             return
         for worker in self._registry.workers():
-            if any(entry.reason == NO_ROOM for _, entry in self._store.catalogue().odd(worker.project_id)):
+            if worker.capture.allowance.left <= 0:
+                continue
+            odd = self._store.catalogue().odd(worker.project_id)
+            if any(entry.reason in (NO_ROOM, NO_PROJECT_ROOM) for _, entry in odd):
                 try:
                     worker.call(worker.compare_soon)
                 except MulliganError as error:

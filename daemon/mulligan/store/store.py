@@ -132,7 +132,7 @@ class Store:
 
     def set_budget(self, budget: int) -> None:
         """What the store may take on disk (bytes): it decides how large segments and the reserve are."""
-        self.room.budget = budget
+        self.room.set_budget(budget)
         self.log.set_sizes(self.room.segment_limit)
         if not self.damage:
             make_reserve(self.pool, self.room.reserve)

@@ -13,9 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mulligan.errors import IntegrityError
+from mulligan.errors import IntegrityError, NotFoundError
 from mulligan.model import Flag, Kind
 from mulligan.store.catalogue import Catalogue, join_path
+from mulligan.store.contents import Contents
 from mulligan.store.encoding import Encoding, block_hashes
 from mulligan.store.segments import (
     RECORD_HEADER_SIZE,
@@ -130,6 +131,26 @@ def take_stock(catalogue: Catalogue, pool: str, day: int, week: int, limit: int,
     stock.rows, stock.rows_day, stock.rows_week = catalogue.db.execute(query, (day, week)).fetchone()
     stock.paths, stock.directories = reckoning.paths(limit, project), reckoning.directories(limit, project)
     return stock
+
+
+def share_of(catalogue: Catalogue, contents: Contents, project: int) -> int:
+    """The stored bytes of everything that a project's journal names, as in `take_stock`; what others have too included.
+
+    Nearly all of it is SQLite's work, which holds nobody up. A block that is a whole file as well counts twice.
+    """
+    db = catalogue.db
+    named = f"(select hash from row where project = {project:d} and kind = {Kind.FILE:d})"
+    (size,) = db.execute(
+        f"select coalesce(sum(stored + ?), 0) from content where hash in {named}", (RECORD_HEADER_SIZE,)
+    ).fetchone()
+    blocks: set[bytes] = set()
+    for (digest,) in db.execute(f"select hash from content where encoding = {Encoding.BLOCKS:d} and hash in {named}"):
+        try:
+            blocks.update(contents.blocks(digest))
+        except (IntegrityError, NotFoundError):
+            continue  # it was collected just now, or is damaged, which `verify` tells
+    places = filter(None, map(catalogue.place, blocks))
+    return int(size) + sum(place.stored + RECORD_HEADER_SIZE for place in places)
 
 
 class _Reckoning:

@@ -77,8 +77,10 @@ class Daemon:
     def _assemble(self) -> None:
         self._bus = Bus(self._store.clock.now)
         self._state = StateDatabase(self._places.state_db)
-        self._registry = Registry(self._store, self._bus, self.config, self._places, make_observer)
         self._settings = Settings(self._state, self.config)
+        self._registry = Registry(
+            self._store, self._bus, self.config, self._places, make_observer, self._settings.budget_of
+        )
         default = default_budget(self._state, self._store.directory)
         self._store.set_budget(self._config.budget_bytes or default)
         self._space = Space(
@@ -214,6 +216,7 @@ class Daemon:
         self._store.set_budget(config.budget_bytes or self._services.default_budget)
         self._threadsafe(self._schedule_interval)
         self._registry.reconfigure()
+        self._space.set_budgets()
         self._bus.publish("daemon", state="reloaded")
         log.info("the configuration was read again")
 

@@ -1,4 +1,4 @@
-"""`mulligan settings`: when checkpoints are taken, for a session, a project or everything."""
+"""`mulligan settings`: when checkpoints are taken and how much a project may take, for a session, a project or all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from mulligan.client.render.table import Cell, Column, table
 from mulligan.client.render.text import visible
 from mulligan.errors import UsageError
 
-SUMMARY = "Shows and changes when checkpoints are taken: strategy, auto_checkpoint, turn_end."
+SUMMARY = "Shows and changes when checkpoints are taken, and how much a project may take of the store."
+KEYS = "strategy, auto_checkpoint, turn_end or project_budget_bytes"
 SCOPES = ("session", "project", "global")
 
 
@@ -32,7 +33,7 @@ def _params(args: argparse.Namespace, context: Context) -> JsonObject:
 
 def shown(value: Any) -> str:
     """A value as it would be typed."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _configure_get(parser: argparse.ArgumentParser) -> None:
@@ -56,8 +57,9 @@ def get(args: argparse.Namespace, context: Context) -> int:
 
 
 def _configure_set(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("key", metavar="KEY", help="strategy, auto_checkpoint or turn_end")
-    parser.add_argument("value", metavar="VALUE", help="manual, per_prompt, per_tool_use, smart; true or false")
+    parser.add_argument("key", metavar="KEY", help=KEYS)
+    words = "manual, per_prompt, per_tool_use, smart; true or false; a size such as 2GiB, or null"
+    parser.add_argument("value", metavar="VALUE", help=words)
     _scope(parser)
 
 
@@ -74,7 +76,7 @@ def set_(args: argparse.Namespace, context: Context) -> int:
 
 
 def _configure_unset(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("key", metavar="KEY", help="strategy, auto_checkpoint or turn_end")
+    parser.add_argument("key", metavar="KEY", help=KEYS)
     _scope(parser)
 
 

@@ -36,10 +36,12 @@ def usage_lines(
     ]
     lines += _part([Column("by kind"), Column("bytes", right=True)], rows, width, palette)
     projects = result.get("projects") or []
+    limited = any(each.get("budget_bytes") for each in projects)
     rows = [
         [
             Cell(short(str(each.get("path"))) + _LEFT.get(str(each.get("state")), "")),
-            Cell(size(each.get("bytes") or 0)),
+            Cell(size(each.get("bytes") or 0), "look" if _is_nearly_used(each) else ""),
+            *([Cell(size(each["budget_bytes"]) if each.get("budget_bytes") else "-", "dim")] if limited else []),
             Cell(f"{each.get('versions') or 0:,}"),
             Cell(f"{each.get('checkpoints') or 0:,}"),
             Cell(age(each.get("oldest"), now), "dim"),
@@ -47,7 +49,8 @@ def usage_lines(
         ]
         for each in projects
     ]
-    lines += _part(_PROJECTS, rows, width, palette)
+    columns = [*_PROJECTS[:2], *([Column("of", right=True)] if limited else []), *_PROJECTS[2:]]
+    lines += _part(columns, rows, width, palette)
     several = len(projects) > 1
     for key, title in (("directories", "directory"), ("paths", "file")):
         columns = [Column("bytes", right=True), Column("versions", right=True), Column(title, minimum=16)]
@@ -94,6 +97,10 @@ def _days(days: float) -> str:
     if days < 1:
         return f"{max(1, round(days * 24))} h"
     return "1 day" if round(days) == 1 else f"{round(days):,} days"
+
+
+def _is_nearly_used(project: dict[str, Any]) -> bool:
+    return int(project.get("bytes") or 0) >= _NEARLY_USED * int(project.get("budget_bytes") or 1 << 62)
 
 
 def _per_day(project: dict[str, Any]) -> str:

@@ -73,6 +73,7 @@ def project_object(services: Services, worker: ProjectWorker) -> dict[str, Any]:
     newest = catalogue.checkpoints("project = ?", (record.id,), 1)
     state = "baseline" if health.state == "starting" else health.state
     last = max(record.last_capture, health.last_capture)
+    allowance = worker.capture.allowance
     gaps = [
         {"start": to_rfc3339(start), "end": to_rfc3339(end), "reason": reason}
         for start, end, reason in catalogue.gaps(record.id)[-20:]
@@ -84,6 +85,9 @@ def project_object(services: Services, worker: ProjectWorker) -> dict[str, Any]:
         "files": record.files,
         "dirs": record.dirs,
         "bytes": record.size,
+        "budget_bytes": allowance.budget or None,
+        "budget_used_bytes": allowance.used() if allowance.budget else None,
+        "budget_short": allowance.short,
         "backlog": health.backlog,
         "last_capture": to_rfc3339(last) if last else None,
         "overflows": health.overflows,
@@ -135,6 +139,12 @@ def project_warnings(project: dict[str, Any]) -> list[str]:
     path, found = project["path"], project["mostly_hidden"]
     warnings = [f"{path}: {project[key]}" for key in ("last_error", "watch_limit") if project[key]]
     warnings += [alarm_words(path, alarm) for alarm in project["alarms"]]
+    if project["budget_short"]:
+        way_out = "a larger project_budget_bytes, or less to keep, makes room"
+        warnings.append(f"{path}: {project['budget_short']}; {way_out}")
+    elif project["budget_bytes"] and project["budget_used_bytes"] >= _NEARLY_USED * project["budget_bytes"]:
+        share = project["budget_used_bytes"] / project["budget_bytes"]
+        warnings.append(f"{path} has used {share:.0%} of its own budget; mulligan usage says by what")
     if found:
         share = f"{found['hidden']:,} of {found['entries']:,} entries" + (
             " at the top" if found["where"] == "top" else ""
@@ -184,8 +194,8 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
         warnings.append(f"the last drill could restore {drill['restorable']} of {drill['total']} checkpoints")
     room = store_object(services)
     warnings += store_warnings(room)
-    if services.space.short:
-        warnings.append(f"{services.space.short}: a larger budget_bytes, or less to keep, makes room")
+    if store.room.short:
+        warnings.append(f"{store.room.short}: a larger budget_bytes, or less to keep, makes room")
     for project in store.catalogue().projects():
         if project.state == EXCLUDED:
             projects.append({**path_fields(project.path), "state": "excluded"})

@@ -24,7 +24,7 @@ class SetParams(Params, frozen=True, kw_only=True):
     """The default scope is the project, or the session if one is named."""
 
     key: str
-    value: str | bool
+    value: str | bool | int | None
     project: str = ""
     session: str = ""
     scope: Literal["session", "project", "global"] | None = None
@@ -77,6 +77,7 @@ def set_(call: Call, params: SetParams) -> dict[str, Any]:
     scope = scope_of(params.scope, params.session)
     subject = subject_of(call, scope, params.project, params.session)
     value = call.services.settings.set(scope, subject, params.key, params.value)
+    call.services.space.set_budgets()
     call.services.bus.publish("settings", key=params.key, value=value, scope=scope, subject=subject)
     return {"key": params.key, "value": value, "scope": scope, "subject": subject}
 
@@ -87,4 +88,5 @@ def unset(call: Call, params: UnsetParams) -> dict[str, Any]:
     scope = scope_of(params.scope, params.session)
     subject = subject_of(call, scope, params.project, params.session)
     removed = call.services.settings.unset(scope, subject, params.key)
+    call.services.space.set_budgets()
     return {"key": params.key, "removed": removed, "scope": scope, "subject": subject}

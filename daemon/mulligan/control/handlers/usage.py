@@ -6,6 +6,7 @@ from typing import Any
 
 from mulligan.control.answer_child import answer
 from mulligan.control.methods import Params, method
+from mulligan.control.objects import show_path
 from mulligan.control.services import Call, Services
 from mulligan.control.usage_answer import UsageParams
 from mulligan.errors import UsageError
@@ -34,4 +35,7 @@ def take_usage(services: Services, project: int = 0, limit: int = 1) -> dict[str
     asked = UsageParams(services.store.clock.now(), services.budget, limit)
     found = answer(services.library(project), "usage", asked, _SECONDS)
     services.growth = found["growth_bytes_per_day"]
+    budgets = {show_path(worker.root): worker.capture.allowance.budget for worker in services.registry.workers()}
+    for each in found["projects"]:
+        each["budget_bytes"] = budgets.get(each["path"]) or None
     return found
