@@ -127,33 +127,41 @@ def _read(
     store: Callable[[bytes, bytes], None],
 ) -> Reading:
     mode, kind = stat.S_IMODE(found.st_mode), stat.S_IFMT(found.st_mode)
-    looked = stat_of(found, now())
     if kind == stat.S_IFDIR:
-        return Reading(Entry(Kind.DIR, mode), looked)
+        return Reading(Entry(Kind.DIR, mode), stat_of(found, now()))
     if kind == stat.S_IFLNK:
-        return Reading(Entry(Kind.LINK, target=os.readlink(name, dir_fd=fd)), looked)
+        target = os.readlink(name, dir_fd=fd)
+        return Reading(Entry(Kind.LINK, target=target), stat_of(found, now()))
     if kind != stat.S_IFREG:
-        return Reading(Entry(Kind.SPECIAL, reason=_SPECIAL.get(kind, "special")), looked)
+        return Reading(Entry(Kind.SPECIAL, reason=_SPECIAL.get(kind, "special")), stat_of(found, now()))
     if found.st_size > limit:
-        return Reading(Entry(Kind.UNKNOWN, reason=f"too large: {found.st_size} bytes"), looked)
+        return Reading(Entry(Kind.UNKNOWN, reason=f"too large: {found.st_size} bytes"), stat_of(found, now()))
     try:
         file = os.open(name, _FLAGS, dir_fd=fd)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ELOOP):
             raise
-        return Reading(unreadable(error), looked)
+        return Reading(unreadable(error), stat_of(found, now()))
     try:
-        return read_descriptor(file, now, store)
+        return read_descriptor(file, now, store, found)
     except OSError as error:
-        return Reading(unreadable(error), looked)
+        if not stat.S_ISREG(os.fstat(file).st_mode):  # swapped between lstat and open
+            return read_descriptor(file, now, store)
+        return Reading(unreadable(error), stat_of(found, now()))
     finally:
         os.close(file)
 
 
-def read_descriptor(fd: int, now: Callable[[], int], store: Callable[[bytes, bytes], None]) -> Reading:
-    """Read an open file whole, from its start. Raises OSError."""
-    before = os.fstat(fd)
-    if not stat.S_ISREG(before.st_mode):  # swapped between lstat and open
+def read_descriptor(
+    fd: int,
+    now: Callable[[], int],
+    store: Callable[[bytes, bytes], None],
+    before: os.stat_result | None = None,
+) -> Reading:
+    """Read an open file whole, from its start; `before` is what lstat said of its path just now. Raises OSError."""
+    if before is None:
+        before = os.fstat(fd)
+    if not stat.S_ISREG(before.st_mode):
         return Reading(
             Entry(Kind.SPECIAL, reason=_SPECIAL.get(stat.S_IFMT(before.st_mode), "special")), stat_of(before, now())
         )
@@ -166,6 +174,8 @@ def read_descriptor(fd: int, now: Callable[[], int], store: Callable[[bytes, byt
         blocks, size, digest = _read_blocks(fd, before.st_size, store)
     looked = now()
     after = os.fstat(fd)
+    if (before.st_ino, before.st_dev) != (after.st_ino, after.st_dev):  # as well
+        return read_descriptor(fd, now, store)
     torn = size != after.st_size or (before.st_size, before.st_mtime_ns, before.st_ctime_ns) != (
         after.st_size,
         after.st_mtime_ns,

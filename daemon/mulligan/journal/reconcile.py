@@ -262,15 +262,15 @@ class Reconciler:
             self.unwatched += 1
         catalogue, project = self._catalogue(), self._capture.project
         seen = self._now()
+        known = catalogue.children(project, directory)
         try:
-            found = list(list_directory(self._capture.root, RelPath(directory), self.rules))
+            found = list(list_directory(self._capture.root, RelPath(directory), self.rules, known))
         except OSError as error:
             self._unlistable(directory, error, arrival, flags)
             return []
         if directory in self._unlisted:
             self._unlisted.discard(directory)
             self._capture.path(directory, arrival, flags & ~Flag.FROM_UNKNOWN)
-        known = catalogue.children(project, directory)
         files = {item.path for item in found if item.kind == Kind.FILE}
         for path in files:
             self._note_log(path)

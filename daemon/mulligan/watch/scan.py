@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Container, Generator, Iterator
 
 import msgspec
 
@@ -25,6 +25,7 @@ _SPECIAL = {stat.S_IFSOCK: "socket", stat.S_IFIFO: "fifo", stat.S_IFCHR: "device
 _ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_LIMIT = 64
+_NO_STAT = Stat()
 #: No directory stands there any more, or a link does.
 _GONE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
 #: It says nothing about the directory, everything about us.
@@ -32,7 +33,7 @@ _OUR_FAULT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
-    """An entry of a listing; `stat.seen` is 0: the caller knows when it looked.
+    """An entry of a listing; `stat.seen` is 0: the caller knows when it looked. It is all 0 if it was not asked for.
 
     A directory that cannot be listed, or lies on another file system than the one above it, is of kind UNKNOWN with
     its `reason`, and stands for everything below. `reason` also says which special file one is. `links` counts names.
@@ -57,7 +58,9 @@ def _unknown(found: Found, reason: str) -> Found:
     return Found(found.path, found.stat, Kind.UNKNOWN, found.links, reason)
 
 
-def _entries(fd: int, directory: RelPath, rules: IgnoreRules | None) -> Iterator[Found]:
+def _entries(
+    fd: int, directory: RelPath, rules: IgnoreRules | None, known: Container[bytes] | None = None
+) -> Iterator[Found]:
     """The entries of an open directory. Raises OSError."""
     prefix = directory + b"/" if directory else b""
     with os.scandir(fd) as entries:
@@ -69,21 +72,29 @@ def _entries(fd: int, directory: RelPath, rules: IgnoreRules | None) -> Iterator
             if rules is not None and rules.leaves_out(path, entry.is_dir(follow_symlinks=False)):
                 continue
             try:
+                if known is not None and name not in known and entry.is_file(follow_symlinks=False):
+                    yield Found(path, _NO_STAT, Kind.FILE)
+                    continue
                 found = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
             yield _found(path, found)
 
 
-def list_directory(root: bytes, directory: RelPath, rules: IgnoreRules | None) -> Iterator[Found]:
-    """The entries of one directory that are not ignored; one that vanishes meanwhile is left out. Raises OSError."""
+def list_directory(
+    root: bytes, directory: RelPath, rules: IgnoreRules | None, known: Container[bytes] | None = None
+) -> Iterator[Found]:
+    """The entries of one directory that are not ignored; one that vanishes meanwhile is left out. Raises OSError.
+
+    Of regular files whose names are not among the `known` no stat is taken: whoever reads them takes one anyway.
+    """
     root_fd = open_root(root)
     try:
         fd = open_directory(root_fd, directory)
     finally:
         os.close(root_fd)
     try:
-        yield from _entries(fd, directory, rules)
+        yield from _entries(fd, directory, rules, known)
     finally:
         os.close(fd)
 
