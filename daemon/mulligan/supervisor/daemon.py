@@ -41,6 +41,7 @@ from mulligan.supervisor.signals import handled
 from mulligan.supervisor.snapshots import LOOK_SECONDS as SNAPSHOT_SECONDS
 from mulligan.supervisor.snapshots import Snapshots
 from mulligan.supervisor.tasks import Tasks
+from mulligan.taskstate.store import TaskStates
 from mulligan.watch.observer import make_observer
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,8 @@ class Daemon:
 
     def _assemble(self) -> None:
         self._bus = Bus(self._store.clock.now)
-        self._state = StateDatabase(self._places.state_db)
+        self._state = StateDatabase(self._state_path())
+        self._states = TaskStates(self._state, self.config, self._store.clock.now)
         self._registry = Registry(self._store, self._bus, self.config, self._places, make_observer)
         self._settings = Settings(self._state, self.config)
         default = default_budget(self._state, self._store.directory)
@@ -91,6 +93,7 @@ class Daemon:
             registry=self._registry,
             settings=self._settings,
             state=self._state,
+            states=self._states,
             integrity=self._integrity,
             bus=self._bus,
             places=self._places,
@@ -114,6 +117,11 @@ class Daemon:
         self._services.transcript_counts = self._follower.describe
         self._services.found_projects = self._follower.found_projects
         self._server = Server(self._services, self._tasks.spawn)
+
+    def _state_path(self) -> str:
+        """The environment is nearer than the file; what the file says holds from the next start on."""
+        configured = self._config.state_database(self._places.home)
+        return configured if configured and not self._environ.get("MULLIGAN_STATE_DB") else self._places.state_db
 
     def config(self) -> Config:
         """The configuration in effect."""
