@@ -40,6 +40,7 @@ from mulligan.supervisor.schedule import Schedule
 from mulligan.supervisor.signals import handled
 from mulligan.supervisor.snapshots import LOOK_SECONDS as SNAPSHOT_SECONDS
 from mulligan.supervisor.snapshots import Snapshots
+from mulligan.supervisor.state_triggers import StateTriggers
 from mulligan.supervisor.tasks import Tasks
 from mulligan.taskstate.store import TaskStates
 from mulligan.watch.observer import make_observer
@@ -108,9 +109,15 @@ class Daemon:
         self._collecting = Collecting(self._space, self._store, self._threadsafe, self._tasks.spawn)
         self._indexing = Indexing(self._store, lambda: self._services.index_budget)
         self._integrity_jobs = IntegrityJobs(self._store, self._state, self._integrity, self._bus, self.config)
+        self._triggers = StateTriggers(self._states, self._store)
         self._adoption = Adoption(self._registry, self.config)
         self._follower = Follower(
-            self._store, self._registry, self._settings, self._services.claude_config_dirs, self._adoption
+            self._store,
+            self._registry,
+            self._settings,
+            self._services.claude_config_dirs,
+            self._adoption,
+            self._triggers.observe,
         )
         self._services.track = self._follower.track
         self._services.forget = self._follower.forget
@@ -191,11 +198,12 @@ class Daemon:
             self._schedule.every(self._config.interval, "interval", self._take_interval)
 
     async def _clean_up(self) -> None:
-        """Forget what the configured policy does not keep, project by project."""
+        """Forget what the configured policy does not keep, project by project, and states that nothing refers to."""
         policy = upkeep.configured(self._config)
         for worker in self._registry.workers() if policy != Policy() else ():
             if worker.health.state != "failed":
                 await asyncio.wrap_future(worker.call(partial(upkeep.clean_up, worker, policy)))
+        await asyncio.to_thread(self._triggers.drop_versions)
 
     async def _take_interval(self) -> None:
         """A checkpoint of every project whose tree is not the one of its current checkpoint."""

@@ -8,6 +8,7 @@ processes lose nothing of each other's. Any thread.
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -234,18 +235,25 @@ class TaskStates:
 
     # -- keeping house ------------------------------------------------------------------------------------------------
 
-    def drop_versions(self, referring: Callable[[str], list[int]], before: int) -> int:
-        """Drop versions that were replaced before a moment and that none of a session's `referring` moments lies in."""
+    def drop_versions(self, referring: Callable[[str, bytes], list[int]], before: int) -> int:
+        """Drop versions that were replaced before a moment and that no moment refers to; how many.
+
+        `referring(session, project)` are the moments that do, sorted.
+        """
         dropped = 0
-        for session, _ in self.sessions():
-            moments = sorted(referring(session))
-            with self.database.writing() as db:
-                query = "select id, saved from state_version where session = ? order by saved, id"
+        for session, project in self.sessions():
+            query = "select id, saved from state_version where session = ? order by saved, id"
+            with self.database.reading() as db:
                 versions = db.execute(query, (session,)).fetchall()
-                for (number, saved), (_, until) in pairwise(versions):
-                    if until < before and not any(saved <= moment < until for moment in moments):
-                        db.execute("delete from state_version where id = ?", (number,))
-                        dropped += 1
+            old = [(number, saved, until) for (number, saved), (_, until) in pairwise(versions) if until < before]
+            moments = referring(session, project) if old else []
+            gone = [
+                (number,) for number, *span in old if bisect_left(moments, span[0]) == bisect_left(moments, span[1])
+            ]
+            if gone:
+                with self.database.writing() as db:
+                    db.executemany("delete from state_version where id = ?", gone)
+            dropped += len(gone)
         return dropped
 
     # -- within a transaction -----------------------------------------------------------------------------------------
