@@ -91,7 +91,7 @@ class SessionModel:
         expected = merged(self.state or {}, changes)
         changed = ordered(expected) != ordered(self.state or {})
         there = self.state is not None or changed
-        name = rng.choice(["s1", "s2", "s3"]) if there and rng.random() < 0.3 else None
+        name = rng.choice(["s1", "s2", "s3", "s4", "s5", "s6"]) if there and rng.random() < 0.3 else None
         answer = carry("save", state=changes, **({"snapshot": name} if name else {}))
         assert answer["changed"] == changed
         if changed:

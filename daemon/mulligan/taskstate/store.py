@@ -319,7 +319,7 @@ class TaskStates:
         db.execute(
             "delete from snapshot where session = ?1"
             " and id not in (select id from snapshot where session = ?1 order by id desc limit ?2)"
-            " and id not in (select max(id) from snapshot where session = ?1 and kind = 'pre_restore')",
+            " and id not in (select coalesce(max(id), 0) from snapshot where session = ?1 and kind = 'pre_restore')",
             (session, self._config().history_limit),
         )
         return Snapshot(name, kind, now, value, checkpoint, operation)
