@@ -58,14 +58,14 @@ def test_save_and_load(client: Client) -> None:
     out, _ = client("load")
     assert out.splitlines() == [
         f"session {SHORT}, saved just now",
-        "title     Fix the login",
-        "goal      nobody is locked out",
-        "          after a failed attempt",
-        "steps     done     1  read the code",
-        r"          pending  2  write\x1b[2J the test",
-        "next      write the test",
-        "blockers  the CI is red",
-        'ticket    {"number": 17}',
+        "title      Fix the login",
+        "goal       nobody is locked out",
+        "           after a failed attempt",
+        "steps      done     1  read the code",
+        r"           pending  2  write\x1b[2J the test",
+        "next       write the test",
+        "blockers   the CI is red",
+        'ticket     {"number": 17}',
     ]
 
 
@@ -126,7 +126,7 @@ def test_snapshots(client: Client) -> None:
     found = client.json("list", "--limit", "1")
     assert [each["name"] for each in found["snapshots"]] == ["second one"]
     assert (found["snapshots"][0]["title"], found["snapshots"][0]["status"]) == ("two", "blocked")
-    assert client("load-snapshot", "first")[0] == "first (named)\ntitle     one\n"
+    assert client("load-snapshot", "first")[0] == "first (named)\ntitle      one\n"
     assert client.json("load-snapshot", "second one")["state"] == {"title": "two", "status": "blocked"}
     out, _ = client("restore-snapshot", "first")
     name = re.findall(r"restore-snapshot (pre-restore-\S+)$", out, re.MULTILINE)[0]
