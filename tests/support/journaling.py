@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mulligan.journal.capture import Arrival, Capture, Limits
+from mulligan.journal.capture import Capture, Limits
+from mulligan.journal.looked import Arrival
 from mulligan.journal.reconcile import Reconciler
 from mulligan.model import Entry, Flag, Kind, Row
 from mulligan.store.catalogue import Live

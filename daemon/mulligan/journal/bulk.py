@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mulligan.journal.capture import Capture, Looked
+from mulligan.journal.capture import Capture
+from mulligan.journal.looked import Looked
 from mulligan.journal.reading import Reading
 from mulligan.journal.reading_child import Item
 from mulligan.journal.reading_pool import ReadingPool

@@ -18,6 +18,7 @@ import msgspec
 from mulligan import clock
 from mulligan.descent import open_root, parent_of
 from mulligan.errors import MulliganError
+from mulligan.journal.looked import Arrival, Looked
 from mulligan.journal.reading import GRAIN, Reading, read_descriptor, read_entry, same_stat, settled, stat_of, unchanged
 from mulligan.journal.reading_child import CHILDREN, Setup
 from mulligan.model import ABSENT, PURGED, Entry, Flag, Kind, Row, Stat
@@ -46,31 +47,6 @@ _OLDER = 4
 #: As plain numbers: combining members of an enumeration takes ten times as long, and it is done for every file.
 _TORN, _SCANNED = Flag.TORN.value, Flag.SCANNED.value
 _DOUBTS = (Flag.TORN | Flag.UNPROVEN).value
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """When the events of a path arrived: the first since its last capture, and the last (journal time).
-
-    `own`: they told of the path itself, not of a directory above it. `moved`: that directory came from elsewhere, and
-    with it what was in it, whenever that was made.
-    """
-
-    first: int
-    last: int
-    own: bool = False
-    moved: bool = False
-
-
-@dataclass(slots=True)
-class Looked:
-    """A reading and what is to be judged with it: what the journal said of the path, and what told of it."""
-
-    path: bytes
-    live: Live | None
-    reading: Reading
-    arrival: Arrival | None
-    flags: int = 0
 
 
 @dataclass(slots=True)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from mulligan.journal.bulk import BulkReading
-from mulligan.journal.capture import Arrival, Capture, Looked
+from mulligan.journal.capture import Capture
 from mulligan.journal.database import SHARED_MEMORY, read_together
+from mulligan.journal.looked import Arrival, Looked
 from mulligan.journal.pending import Dirty, Pending, joined
 from mulligan.journal.reading import is_unreadable, unreadable
 from mulligan.model import ANOTHER_ROOT, DATABASE_LOGS, Entry, Flag, Kind, RelPath, Row, Stat, database_of

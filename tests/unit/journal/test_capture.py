@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.clock import MILLISECOND
-from mulligan.journal.capture import Arrival, Looked
+from mulligan.journal.looked import Arrival, Looked
 from mulligan.model import ABSENT, Cut, Flag, Kind
 from mulligan.store.encoding import BLOCK_THRESHOLD, MAX_DEPTH, Encoding
 from mulligan.store.log import StoreFullError
