@@ -177,15 +177,18 @@ def test_a_project_is_erased_with_all_that_is_known_of_it(daemon: DaemonFixture,
     daemon.call("project.add", project=other)
     made = daemon.call("checkpoint.create", project=project, description="a telling description")["checkpoint"]
     daemon.call("settings.set", project=project, scope="project", key="strategy", value="manual")
+    for place, title in ((project, "a telling title"), (project, "another telling title"), (other, "of another one")):
+        daemon.call("state.save", project=place, state={"title": title}, snapshot=f"snapshot of {title}")
     assert made["ordinal"] == 7
     with pytest.raises(RpcError):
         daemon.call("project.remove", project=project, purge=True)
     assert daemon.call("project.remove", project=project, purge=True, dry_run=True)["checkpoints"] == 7
     done = daemon.client("project", "remove", "--purge", "--yes", cwd=project)
     assert done.returncode == 0, done.stderr
-    for trace in (TOKEN, b"a telling description", b"nothing to hide", b".env.bak"):
+    for trace in (TOKEN, b"a telling description", b"nothing to hide", b".env.bak", b"telling title"):
         assert holding(daemon.data_dir, trace) == [], trace
     assert (project / ".env").exists()
+    assert daemon.call("state.load", project=other)["state"]["title"] == "of another one"
     assert daemon.call("store.verify")["clean"]
     restore(daemon, other, "1")
     daemon.restart()

@@ -7,7 +7,7 @@ say that they were purged. Nothing on disk is touched.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field
 
 import msgspec
@@ -124,6 +124,8 @@ class Eraser:
 
     def __init__(self, store: Store, state: StateDatabase, collection: Collection) -> None:
         self._store, self._state, self._collection = store, state, collection
+        #: Erases what is kept of a project elsewhere; called again if it was cut short.
+        self.erase_beside: Callable[[bytes], None] = lambda _project: None
 
     def purge(self, worker: ProjectWorker, paths: Set[bytes]) -> tuple[Purge, Collected, list[int]]:
         """Erase the captured contents of some paths. Returns what it was, and the segments that still have some of it.
@@ -145,9 +147,12 @@ class Eraser:
         """Erase all that is known of a project that is watched no more. Raises as `purge`."""
         with self._collection.alone(_WAIT_SECONDS):
             self._state.keep_erasing(_EVERYTHING)
+            query = "select id from session where project = ?"
+            sessions = self._store.catalogue().db.execute(query, (project.id,)).fetchall()
+            for scope, subject in [("project", os.fsdecode(project.path)), *(("session", one) for (one,) in sessions)]:
+                self._state.replace(scope, subject, {})
+            self.erase_beside(project.path)
             self._store.log.append([EraseFact(project.id)])
-            for key in self._state.settings("project", os.fsdecode(project.path)):
-                self._state.unset("project", os.fsdecode(project.path), key)
             return self._erase()
 
     def finish(self) -> bool:

@@ -163,6 +163,13 @@ class StateDatabase:
             db.execute("delete from setting where scope = ? and subject = ?", (scope, subject))
             db.executemany("insert into setting values (?, ?, ?, ?)", rows)
 
+    def write_anew(self) -> None:
+        """Write the whole file anew, so that nothing that was deleted stays in it. Raises as `writing`."""
+        self._require_writable()
+        with self._lock, self._explained():
+            self._db.execute("vacuum")
+            self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
+
     def keep_drill(self, result: dict[str, Any]) -> None:
         """Remember how the last drill ended. Raises ReadOnlyError."""
         self.set(_STORE, "", _DRILL, result)

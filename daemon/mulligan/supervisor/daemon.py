@@ -89,6 +89,7 @@ class Daemon:
         self._space = Space(
             self._store, self._registry, self._bus, self._state, lambda: upkeep.configured(self._config)
         )
+        self._space.eraser.erase_beside = self._states.erase
         self._schedule = Schedule(self._store.clock)
         self._integrity = Integrity(self._store, self._state, self._bus)
         self._services = Services(

@@ -153,6 +153,18 @@ class TaskStates:
             self.on_change(session)
         return cleared, snapshots
 
+    def erase(self, project: bytes) -> None:
+        """Delete all states of a project's sessions and what was imported for it, and leave no page with any of it."""
+        with self.database.writing() as db:
+            owned = "session where project in (select id from project where path = ?)"
+            sessions = [str(session) for (session,) in db.execute(f"select id from {owned}", (project,))]
+            db.execute(f"delete from {owned}", (project,))
+            db.execute("delete from migration where project in (select id from project where path = ?)", (project,))
+            db.execute("delete from project where path = ?", (project,))
+        self.database.write_anew()
+        for session in sessions:
+            self.on_change(session)
+
     def restore_snapshot(self, session: str, name: str) -> tuple[TaskState, Snapshot | None]:
         """Make a snapshot the state; what the state was is kept as a snapshot itself, which is returned as well."""
         with self.database.writing() as db:
