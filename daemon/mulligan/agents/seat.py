@@ -74,12 +74,13 @@ class Seat:
 
 
 def take_seat(environ: Mapping[str, str], socket: str | None = None) -> Seat:
-    """The seat of the client that started this process."""
+    """The seat of the client that started this process.
+
+    `CLAUDE_PID` is not looked at: clients set it for hooks and shell commands, so a server that has it was started by a
+    client which another one's shell command started, and it names that other one.
+    """
     project = environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
-    given = environ.get("CLAUDE_PID", "")
-    return Seat(
-        environ, os.path.abspath(project), PlanTokens(), socket, client=int(given) if given.isdigit() else client_pid()
-    )
+    return Seat(environ, os.path.abspath(project), PlanTokens(), socket, client=client_pid())
 
 
 def client_pid() -> int:
