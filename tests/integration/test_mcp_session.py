@@ -163,13 +163,13 @@ def _prompts(daemon: DaemonFixture, project: Path, session: str) -> int:
     return int(daemon.call("session.show", project=project, session=session)["session"]["prompts"])
 
 
-def test_without_any_session_files_are_kept_and_tasks_are_not(daemon: DaemonFixture, project: Path) -> None:
+def test_without_any_session_the_projects_own_is_meant(daemon: DaemonFixture, project: Path) -> None:
     assert daemon.call("session.of", project=project) == {"version": 1, "session_id": None, "source": None}
     with agent_client(daemon, project) as agent:
         assert caller(agent) == "manual"
-        with pytest.raises(ToolError, match="no agent's session is known") as none:
-            agent.call("state_load")
-    assert "MULLIGAN_SESSION" in none.value.hint
+        assert [one["session_id"] for one in agent.call("checkpoint_list", mine=True)["checkpoints"]] == ["manual"] * 2
+        assert agent.call("state_save", state={"title": "by no agent"})["session_id"] == "manual"
+        assert json.loads(agent.read("mulligan://timeline"))["total_checkpoints"] == 2
 
 
 @pytest.mark.parametrize("session", ["../../x", "a b", "x" * 200, "-x"])

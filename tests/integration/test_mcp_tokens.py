@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-import uuid
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.daemon import DaemonFixture
-from support.live_transcript import Agent, await_checkpoint
+from support.live_transcript import APART, Agent, await_checkpoint, checkpoints, session_of
 from support.mcp_client import AgentClient, ToolError, agent_client
 from support.trees import put, snapshot
 
@@ -27,6 +27,8 @@ class Scene:
     project: Path
     talk: Agent
     agent: AgentClient
+    base: str = ""
+    made: str = ""
 
     def plan(self, tool: str, **arguments: Any) -> str:
         """The token of a plan."""
@@ -45,35 +47,39 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def daemon() -> Iterator[DaemonFixture]:
-    made = DaemonFixture().start()
+def place() -> Iterator[Scene]:
+    daemon = DaemonFixture().start()
     try:
-        yield made
+        project = daemon.projects / "shop"
+        put(project, b"a.txt", b"found\n")
+        daemon.add(project)
+        talk = Agent(daemon.claude_dir, project)
+        with agent_client(daemon, project, CLAUDE_CODE_SESSION_ID=talk.session) as agent:
+            yield Scene(daemon, project, talk, agent)
     finally:
-        made.close()
+        daemon.close()
 
 
 @pytest.fixture
-def scene(daemon: DaemonFixture) -> Iterator[Scene]:
-    project = daemon.projects / uuid.uuid4().hex[:8]
-    put(project, b"a.txt", b"found\n")
-    put(project, b"b.txt", b"found\n")
-    daemon.add(project)
-    talk = Agent(daemon.claude_dir, project)
-    talk.prompt("write it")
-    talk.edit(project / "a.txt", b"by the agent\n")
-    await_checkpoint(daemon, project, "tool_use")
-    daemon.call("watch.sync", project=project)
-    with agent_client(daemon, project) as agent:
-        yield Scene(daemon, project, talk, agent)
+def scene(place: Scene) -> Scene:
+    """The same project; files as `base` has them, and then what the session did by one more prompt."""
+    known = len(checkpoints(place.daemon, place.project, "tool_use"))
+    put(place.project, b"a.txt", b"found\n")
+    put(place.project, b"b.txt", b"found\n")
+    base = str(place.daemon.call("checkpoint.create", project=place.project)["checkpoint"]["ordinal"])
+    time.sleep(APART)
+    place.talk.prompt("write it")
+    place.talk.edit(place.project / "a.txt", b"by the agent\n")
+    made = await_checkpoint(place.daemon, place.project, "tool_use", known + 1)
+    return replace(place, base=base, made=str(made["ordinal"]))
 
 
 def test_a_restore_is_planned_then_done_then_undone(scene: Scene) -> None:
-    planned = scene.agent.call("restore", id="1")
-    assert planned["plan"]["write"] == ["a.txt"] and planned["plan"]["to"] == "1"
+    planned = scene.agent.call("restore", id=scene.base)
+    assert planned["plan"]["write"] == ["a.txt"] and planned["plan"]["to"] == scene.base
     assert planned["plan"]["whose"][0]["by"] == "this_session"
     assert (scene.project / "a.txt").read_bytes() == b"by the agent\n"
-    done = scene.agent.call("restore", id="1", token=planned["token"])
+    done = scene.agent.call("restore", id=scene.base, token=planned["token"])
     assert (done["done"], done["partly"], done["verified"], done["write"]) == (True, False, True, ["a.txt"])
     assert (scene.project / "a.txt").read_bytes() == b"found\n"
     way_back = scene.daemon.call("checkpoint.show", project=scene.project, id=done["pre_restore_checkpoint_id"])
@@ -83,51 +89,54 @@ def test_a_restore_is_planned_then_done_then_undone(scene: Scene) -> None:
 
 
 def test_a_token_holds_once(scene: Scene) -> None:
-    token = scene.plan("restore", id="1")
-    scene.agent.call("restore", id="1", token=token)
-    refused = scene.refuses("refused", "no plan has this token", "restore", id="1", token=token)
+    token = scene.plan("restore", id=scene.base)
+    scene.agent.call("restore", id=scene.base, token=token)
+    refused = scene.refuses("refused", "no plan has this token", "restore", id=scene.base, token=token)
     assert refused.hint == "call restore without a token for a plan and a new one"
 
 
 def test_an_invented_token_is_refused(scene: Scene) -> None:
-    scene.plan("restore", id="1")
-    scene.refuses("refused", "no plan has this token", "restore", id="1", token="AAAAAAAAAAAAAAAA")
+    scene.plan("restore", id=scene.base)
+    scene.refuses("refused", "no plan has this token", "restore", id=scene.base, token="AAAAAAAAAAAAAAAA")
     scene.refuses("refused", "no plan has this token", "undo", token="AAAAAAAAAAAAAAAA")
 
 
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        ("restore", {"id": "1", "paths": ["a.txt"]}),
-        ("restore", {"id": "1", "keep_others": True}),
-        ("restore", {"id": "2"}),
-        ("revert", {"target": "prompt:1"}),
+        ("restore", {"id": "BASE", "paths": ["a.txt"]}),
+        ("restore", {"id": "BASE", "keep_others": True}),
+        ("restore", {"id": "latest"}),
+        ("revert", {"target": "prompt:-1"}),
     ],
 )
 def test_a_token_of_another_plan_is_refused_and_used_up(scene: Scene, tool: str, arguments: dict[str, Any]) -> None:
-    token = scene.plan("restore", id="1")
+    token = scene.plan("restore", id=scene.base)
+    arguments = {name: scene.base if value == "BASE" else value for name, value in arguments.items()}
     scene.refuses("refused", "the token is of another plan", tool, **arguments, token=token)
-    scene.refuses("refused", "no plan has this token", "restore", id="1", token=token)
+    scene.refuses("refused", "no plan has this token", "restore", id=scene.base, token=token)
 
 
 def test_a_token_is_refused_after_what_it_would_change_has_changed(scene: Scene) -> None:
-    token = scene.plan("restore", id="1")
+    token = scene.plan("restore", id=scene.base)
     put(scene.project, b"a.txt", b"by a person, meanwhile\n")
-    refused = scene.refuses("conflict", "files have changed since this was planned", "restore", id="1", token=token)
+    refused = scene.refuses(
+        "conflict", "files have changed since this was planned", "restore", id=scene.base, token=token
+    )
     assert refused.hint == "plan it again"
-    assert scene.agent.call("restore", id="1", token=scene.plan("restore", id="1"))["done"]
+    assert scene.agent.call("restore", id=scene.base, token=scene.plan("restore", id=scene.base))["done"]
 
 
 def test_a_token_is_refused_if_more_would_be_changed(scene: Scene) -> None:
-    token = scene.plan("restore", id="1")
+    token = scene.plan("restore", id=scene.base)
     put(scene.project, b"b.txt", b"another file, meanwhile\n")
-    scene.refuses("conflict", "files have changed", "restore", id="1", token=token)
+    scene.refuses("conflict", "files have changed", "restore", id=scene.base, token=token)
 
 
 def test_what_a_plan_does_not_touch_may_change(scene: Scene) -> None:
-    token = scene.plan("restore", id="1", paths=["a.txt"])
+    token = scene.plan("restore", id=scene.base, paths=["a.txt"])
     put(scene.project, b"b.txt", b"another file, meanwhile\n")
-    assert scene.agent.call("restore", id="1", paths=["a.txt"], token=token)["done"]
+    assert scene.agent.call("restore", id=scene.base, paths=["a.txt"], token=token)["done"]
     assert (scene.project / "b.txt").read_bytes() == b"another file, meanwhile\n"
 
 
@@ -145,7 +154,7 @@ def test_revert_and_undo_are_refused_when_things_moved_on(scene: Scene) -> None:
     scene.refuses("conflict", "files have changed", "revert", target="prompt:-1", token=token)
     put(scene.project, b"a.txt", b"by the agent\n")
     done = scene.agent.call("revert", target="prompt:-1", token=scene.plan("revert", target="prompt:-1"))
-    assert done["of"] == "prompt:1" and (scene.project / "a.txt").read_bytes() == b"found\n"
+    assert done["of"].startswith("prompt:") and (scene.project / "a.txt").read_bytes() == b"found\n"
     token = scene.plan("undo")
     put(scene.project, b"a.txt", b"by a person\n")
     scene.refuses("conflict", "files have changed", "undo", token=token)
@@ -154,41 +163,42 @@ def test_revert_and_undo_are_refused_when_things_moved_on(scene: Scene) -> None:
 
 def test_a_conflict_gets_no_token(scene: Scene) -> None:
     put(scene.project, b"a.txt", b"a person's\n")
-    planned = scene.agent.call("revert", target="prompt:1")
+    planned = scene.agent.call("revert", target="prompt:-1")
     assert [one["path"] for one in planned["plan"]["conflicts"]] == ["a.txt"]
     assert "token" not in planned and "write_conflicts" in planned["next_step"]
-    marked = scene.agent.call("revert", target="prompt:1", write_conflicts=True)
-    done = scene.agent.call("revert", target="prompt:1", write_conflicts=True, token=marked["token"])
+    marked = scene.agent.call("revert", target="prompt:-1", write_conflicts=True)
+    done = scene.agent.call("revert", target="prompt:-1", write_conflicts=True, token=marked["token"])
     assert done["partly"] and b"<<<<<<<" in (scene.project / "a.txt").read_bytes()
 
 
 def test_nothing_to_do_gets_no_token(scene: Scene) -> None:
-    planned = scene.agent.call("restore", id="2")
+    planned = scene.agent.call("restore", id=scene.made)
     assert "token" not in planned and planned["next_step"] == "there is nothing to do"
-    with pytest.raises(ToolError, match="nothing to undo"):
-        scene.agent.call("undo")
 
 
 def test_another_server_does_not_know_the_token(scene: Scene) -> None:
-    token = scene.plan("restore", id="1")
-    with agent_client(scene.daemon, scene.project) as other, pytest.raises(ToolError, match="no plan has this token"):
-        other.call("restore", id="1", token=token)
+    token = scene.plan("restore", id=scene.base)
+    session = scene.talk.session
+    with (
+        agent_client(scene.daemon, scene.project, CLAUDE_CODE_SESSION_ID=session) as other,
+        pytest.raises(ToolError, match="no plan has this token"),
+    ):
+        other.call("restore", id=scene.base, token=token)
 
 
 def test_the_session_that_asks_is_not_waited_for_and_another_is(scene: Scene) -> None:
-    mine = Agent(scene.daemon.claude_dir, scene.project, scene.talk.session)
-    call = mine.open("mcp__mulligan__restore", id="1")
+    call = scene.talk.open("mcp__mulligan__restore", id=scene.base)
     scene.daemon.until(lambda: scene.daemon.call("session.of", project=scene.project, call=call)["session_id"])
-    token = scene.plan("restore", id="1")
-    assert scene.agent.call("restore", id="1", token=token)["done"]
+    token = scene.plan("restore", id=scene.base)
+    assert scene.agent.call("restore", id=scene.base, token=token)["done"]
     other = Agent(scene.daemon.claude_dir, scene.project)
     other.prompt("something else")
     tool = other.open("Bash", command="sleep 60")
-    with agent_client(scene.daemon, scene.project, CLAUDE_CODE_SESSION_ID=scene.talk.session) as agent:
-        planned = agent.call("restore", id="2")
-        assert f"session {other.session[:8]} is at work: the restore waits for a pause" in planned["warnings"]
-        ending = threading.Timer(0.5, lambda: other.close(tool))
-        ending.start()
-        assert agent.call("restore", id="2", token=planned["token"])["done"]
-        assert not ending.is_alive()
+    session_of(scene.daemon, scene.project, other.session)
+    planned = scene.agent.call("restore", id=scene.made)
+    assert f"session {other.session[:8]} is at work: the restore waits for a pause" in planned["warnings"]
+    ending = threading.Timer(0.5, lambda: other.close(tool))
+    ending.start()
+    assert scene.agent.call("restore", id=scene.made, token=planned["token"])["done"]
+    assert not ending.is_alive()
     assert (scene.project / "a.txt").read_bytes() == b"by the agent\n"

@@ -23,7 +23,7 @@ class Resource:
 
 
 def _timeline(seat: Seat) -> JsonObject:
-    found = seat.call("timeline.get", project=seat.project, session=seat.session(), flat=True)
+    found = seat.call("timeline.get", project=seat.project, session=seat.known_session(), flat=True)
     newest = sorted(found["checkpoints"], key=lambda made: -int(made["ordinal"]))[:_NEWEST]
     return {
         "session_id": found["session_id"],

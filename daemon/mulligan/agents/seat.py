@@ -15,8 +15,9 @@ from typing import Any
 
 from mulligan.agents.plan_tokens import PlanTokens
 from mulligan.client.connection import JsonObject, connect
-from mulligan.errors import UsageError
 
+#: A project's session that is no agent's.
+MANUAL_SESSION = "manual"
 #: Programs that stand between a client and the server that it starts.
 _LAUNCHERS = frozenset({"sh", "bash", "dash", "zsh", "fish", "env", "uv", "uvx", "pipx", "npx"})
 _DEEPEST = 8
@@ -45,13 +46,8 @@ class Seat:
             connection.close()
 
     def session(self) -> str:
-        """The session of the caller. Raises AmbiguousError if two could be meant, UsageError if there is none."""
-        if found := self.known_session():
-            return found
-        raise UsageError(
-            f"no agent's session is known in {self.project}",
-            hint="start the server with MULLIGAN_SESSION set to the session's id",
-        )
+        """The session of the caller, the project's own if no agent's is known. Raises AmbiguousError for several."""
+        return self.known_session() or MANUAL_SESSION
 
     def known_session(self) -> str:
         """The same, but "" if there is none."""
