@@ -86,7 +86,11 @@ def agent_client(daemon: DaemonFixture, project: Path, **environ: str) -> Iterat
     )
     with tempfile.TemporaryFile("w+") as said, start_blocking_portal() as portal:
         connecting = Client(stdio_client(server, errlog=said))
-        with portal.wrap_async_context_manager(connecting) as client:
+        connection = portal.wrap_async_context_manager(connecting)
+        client = connection.__enter__()
+        try:
             yield AgentClient(client, portal)
+        finally:
+            connection.__exit__(None, None, None)  # a failed test is told as it is, not in a group
         said.seek(0)
         assert "Traceback" not in (told := said.read()), told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mulligan.agents.seat import Seat
+from mulligan.agents.seat import MANUAL_SESSION, Seat
 from mulligan.agents.tool import (
     ANSWER_CHARACTERS,
     PROJECT_POSITION,
@@ -57,13 +57,15 @@ def _create(seat: Seat, arguments: JsonObject) -> JsonObject:
 
 def _list(seat: Seat, arguments: JsonObject) -> JsonObject:
     cursor, limit = arguments.get("cursor"), int(arguments.get("limit", _LISTED))
+    mine = seat.session() if arguments.get("mine") else None
+    known = mine if mine != MANUAL_SESSION else None  # that one is no agent's, and is asked for by no name
     found = seat.call(
         "checkpoint.list",
         project=seat.project,
-        session=seat.session() if arguments.get("mine") else None,
-        limit=None if cursor else limit + 1,
+        session=known,
+        limit=limit + 1 if not cursor and mine == known else None,
     )
-    made = [short_checkpoint(one) for one in found["checkpoints"]]
+    made = [short_checkpoint(one) for one in found["checkpoints"] if mine in (None, one["session_id"])]
     start = 0
     if cursor:
         start = next((number for number, one in enumerate(made, 1) if one["id"] == cursor), 0)
