@@ -123,7 +123,7 @@ def test_a_token_is_refused_after_what_it_would_change_has_changed(scene: Scene)
     refused = scene.refuses(
         "conflict", "files have changed since this was planned", "restore", id=scene.base, token=token
     )
-    assert refused.hint == "plan it again"
+    assert refused.hint == "call restore without a token for a plan and a new one"
     assert scene.agent.call("restore", id=scene.base, token=scene.plan("restore", id=scene.base))["done"]
 
 

@@ -130,7 +130,9 @@ def as_text(value: Any, indent: str = "") -> str:
 
 def _line(head: str, inner: Any, indent: str) -> str:
     if isinstance(inner, dict) and head.endswith("-"):
-        return f"{head} " + ", ".join(f"{key} {_flat(one)}" for key, one in inner.items() if one is not None)
+        told = {key: _flat(one) for key, one in inner.items() if one is not None}
+        words = ", ".join(f"{key} {one}" for key, one in told.items() if "\n" not in one)
+        return f"{head} {words}" + "".join(f"\n{one}" for one in told.values() if "\n" in one)
     if isinstance(inner, dict | list) and inner:
         return f"{head}\n{as_text(inner, indent + '  ')}"
     if isinstance(inner, str) and "\n" in inner:

@@ -137,10 +137,9 @@ def _sessions_of(call: Call, root: bytes) -> dict[str, int]:
     """A project's sessions and their last activity, the latest first."""
     query = "select s.id, s.last from session s join project p on p.id = s.project where p.path = ?"
     seen = {str(session): int(last) for session, last in call.services.store.catalogue().db.execute(query, (root,))}
-    manual = manual_session(root)
-    for session, project in call.services.states.sessions():
-        if project == root and session != manual and (found := call.services.states.load(session)) is not None:
-            seen[session] = max(seen.get(session, 0), found.updated_at)
+    for session, updated in call.services.states.saved(root).items():
+        if session != manual_session(root):
+            seen[session] = max(seen.get(session, 0), updated)
     return dict(sorted(seen.items(), key=lambda item: -item[1]))
 
 

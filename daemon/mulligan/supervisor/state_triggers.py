@@ -14,8 +14,9 @@ from mulligan.store.store import Store
 from mulligan.taskstate.store import TaskStates
 
 log = logging.getLogger(__name__)
-#: Lines may come late: a checkpoint of a moment that is not longer ago than this may still be made.
-_LATE = 24 * 3600 * NANOSECONDS
+#: Lines come late, by seconds while the daemon runs, and while it does not run nothing is saved: a checkpoint of a
+#: moment that is not longer ago than this may still be made.
+_LATE = 900 * NANOSECONDS
 
 
 class StateTriggers:

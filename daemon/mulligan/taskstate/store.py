@@ -104,6 +104,15 @@ class TaskStates:
         with self.database.reading() as db:
             return [(str(session), bytes(path)) for session, path in db.execute(query, (prefix, prefix + "\U0010ffff"))]
 
+    def saved(self, project: bytes) -> dict[str, int]:
+        """When the states of a project's sessions were saved last."""
+        query = (
+            "select state.session, state.updated from state join session on session.id = state.session"
+            " join project on project.id = session.project where project.path = ?"
+        )
+        with self.database.reading() as db:
+            return {str(session): int(updated) for session, updated in db.execute(query, (project,))}
+
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def save(
@@ -292,7 +301,7 @@ class TaskStates:
         return self._put(db, session, value), undo
 
     def _persist(self, db: sqlite3.Connection, found: TaskState, checkpoint: str = "") -> None:
-        newest = _snapshots(db, found.session)[:1]
+        newest = _snapshots(db, found.session, 1)
         if not found.synthesized and not (newest and same(newest[0].value, found.value)):
             self._keep(db, found.session, "", "auto", found.value, checkpoint)
 
@@ -319,7 +328,7 @@ class TaskStates:
         db.execute(
             "delete from snapshot where session = ?1"
             " and id not in (select id from snapshot where session = ?1 order by id desc limit ?2)"
-            " and id not in (select max(id) from snapshot where session = ?1 and kind = 'pre_restore')",
+            " and id not in (select coalesce(max(id), 0) from snapshot where session = ?1 and kind = 'pre_restore')",
             (session, self._config().history_limit),
         )
         return Snapshot(name, kind, now, value, checkpoint, operation)
@@ -339,11 +348,12 @@ def _load(db: sqlite3.Connection, session: str) -> TaskState | None:
     return None if found is None else TaskState(session, msgspec.json.decode(found[0]), bool(found[1]), found[2])
 
 
-def _snapshots(db: sqlite3.Connection, session: str) -> list[Snapshot]:
+def _snapshots(db: sqlite3.Connection, session: str, limit: int = -1) -> list[Snapshot]:
     query = "select name, kind, taken, value, checkpoint, operation from snapshot where session = ? order by id desc"
+    query += " limit ?"
     return [
         Snapshot(name, kind, taken, msgspec.json.decode(value), checkpoint, operation)
-        for name, kind, taken, value, checkpoint, operation in db.execute(query, (session,))
+        for name, kind, taken, value, checkpoint, operation in db.execute(query, (session, limit))
     ]
 
 

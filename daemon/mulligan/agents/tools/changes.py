@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mulligan.agents.plan_tokens import LIFETIME_SECONDS
+from mulligan.agents.plan_tokens import LIFETIME_SECONDS, Planned
 from mulligan.agents.seat import Seat
 from mulligan.agents.tool import PROJECT_POSITION, JsonObject, Tool, cut, flag, shortened, text, texts, without_nothing
+from mulligan.errors import ConflictError
 
 _PARTS = ("write", "delete", "chmod", "mkdir", "rmdir")
 _SHOWN = 30
@@ -66,7 +67,7 @@ def two_steps(
         session = seat.known_session()
         if token := arguments.get("token"):
             planned = seat.tokens.redeem(token, tool, arguments, seat.project, session)
-            return _act(seat, method, planned.params, planned.digest)
+            return _act(seat, tool, method, planned)
         params = {"project": seat.project, "session": session or None, **wanted(arguments)}
         if method == "checkpoint.restore":
             params["caller"] = session or None
@@ -90,8 +91,11 @@ def two_steps(
     return run
 
 
-def _act(seat: Seat, method: str, params: JsonObject, digest: str) -> JsonObject:
-    done = seat.call(method, **params, confirmed=True, plan_digest=digest)
+def _act(seat: Seat, tool: str, method: str, planned: Planned) -> JsonObject:
+    try:
+        done = seat.call(method, **planned.params, confirmed=True, plan_digest=planned.digest)
+    except ConflictError as error:
+        raise ConflictError(error.message, hint=f"call {tool} without a token for a plan and a new one") from error
     return {
         "done": True,
         "partly": bool(done.get("exit_status")),
