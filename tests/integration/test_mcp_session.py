@@ -125,6 +125,21 @@ def test_a_call_whose_line_comes_late_is_waited_for(daemon: DaemonFixture, proje
         assert connection.read()["result"] == {"version": 1, "session_id": mine.session, "source": "call"}
 
 
+def test_the_only_session_that_awaits_such_a_call_is_meant(daemon: DaemonFixture, project: Path) -> None:
+    first, second = Agent(daemon.claude_dir, project), Agent(daemon.claude_dir, project)
+    with agent_client(daemon, project) as agent:
+        first.prompt("first")
+        second.prompt("second")
+        tool = first.open("mulligan_checkpoint_create")
+        second.open("mulligan_blame", path="a.txt")
+        other = second.open("git_checkpoint_create")  # of another server
+        daemon.until(lambda: daemon.call("session.of", project=project, call=other)["session_id"] == second.session)
+        assert caller(agent) == first.session
+        first.close(tool)
+        with pytest.raises(ToolError, match="not certain which session"):
+            daemon.until(lambda: caller(agent) != first.session)
+
+
 def test_the_only_active_session_is_meant_and_of_two_none(daemon: DaemonFixture, project: Path) -> None:
     with agent_client(daemon, project) as agent:
         first = begin(daemon, project)
@@ -154,13 +169,14 @@ def test_an_environment_that_others_have_overtaken_is_no_answer(daemon: DaemonFi
         begin(daemon, project)
         with pytest.raises(ToolError, match=f"began with session {old.session}, and since then others"):
             agent.call("checkpoint_create")
+        known = _last(daemon, project, old.session)
         old.prompt("I am still here")
-        daemon.until(lambda: _prompts(daemon, project, old.session) == 2)
+        daemon.until(lambda: _last(daemon, project, old.session) > known)
         assert caller(agent) == old.session
 
 
-def _prompts(daemon: DaemonFixture, project: Path, session: str) -> int:
-    return int(daemon.call("session.show", project=project, session=session)["session"]["prompts"])
+def _last(daemon: DaemonFixture, project: Path, session: str) -> str:
+    return str(daemon.call("session.show", project=project, session=session)["session"]["last_activity"])
 
 
 def test_without_any_session_the_projects_own_is_meant(daemon: DaemonFixture, project: Path) -> None:

@@ -58,7 +58,7 @@ def make_server(seat: Seat) -> Server[Any]:
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f'no tool "{cut(params.name, 80)}"')
         call = (params.meta or {}).get(_CALL_KEY)
-        asking = replace(seat, call_id=call if isinstance(call, str) else "")
+        asking = replace(seat, call_id=call if isinstance(call, str) else "", tool=tool.name)
         return await anyio.to_thread.run_sync(_answer, tool, asking, params.arguments or {})
 
     async def list_resources(

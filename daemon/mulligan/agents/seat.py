@@ -25,13 +25,14 @@ _DEEPEST = 8
 
 @dataclass(frozen=True)
 class Seat:
-    """One agent's place: `call` is the id of the tool call that is answered, if its client says it."""
+    """One agent's place, and the call that is answered: its tool, and its id if the client says that."""
 
     environ: Mapping[str, str]
     project: str
     tokens: PlanTokens
     socket: str | None = None
     call_id: str = ""
+    tool: str = ""
     client: int = 0
     started: float = field(default_factory=time.monotonic)
 
@@ -60,6 +61,7 @@ class Seat:
             session=given or None,
             pid=self.client or None,
             call=self.call_id or None,
+            tool=self.tool or None,
             age_seconds=time.monotonic() - self.started,
         )
         return str(found.get("session_id") or "")

@@ -30,7 +30,7 @@ class Told(Seat):
 
 def told(environ: dict[str, str], **answers: Any) -> Told:
     named = {name.replace("_", ".", 1): answer for name, answer in answers.items()}
-    return Told(environ, "/p", PlanTokens(), client=7, call_id="toolu_1", answers=named)
+    return Told(environ, "/p", PlanTokens(), client=7, call_id="toolu_1", tool="blame", answers=named)
 
 
 def test_the_project_is_the_clients_else_the_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_all_that_is_known_is_told() -> None:
     ((method, params),) = seat.asked
     age = params.pop("age_seconds")
     assert method == "session.of" and 0 <= age < 60
-    assert params == {"project": "/p", "session": "a", "pid": 7, "call": "toolu_1"}
+    assert params == {"project": "/p", "session": "a", "pid": 7, "call": "toolu_1", "tool": "blame"}
 
 
 def test_a_session_that_was_named_is_not_asked_for() -> None:

@@ -10,7 +10,7 @@ from mulligan.client.context import Context
 from mulligan.errors import MulliganError
 
 SUMMARY = "Serves tools for agents over the Model Context Protocol, on stdin and stdout; an agent's client starts it."
-EXAMPLES = ("claude mcp add mulligan -- mulligan mcp", "mulligan mcp </dev/null")
+EXAMPLES = ("claude mcp add mulligan -- mulligan mcp", "MULLIGAN_SESSION=build-17 mulligan mcp")
 
 
 def configure(_parser: argparse.ArgumentParser) -> None:

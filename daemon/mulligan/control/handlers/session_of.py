@@ -24,13 +24,14 @@ _LINE_SECONDS, _LOOK_SECONDS = 1.5, 0.02
 class SessionOfParams(Params, frozen=True, kw_only=True):
     """What is known of the client: its process, its session when the program was started and how long ago that was.
 
-    `call` is the id of the tool call that is being answered. Nothing of it has to be given.
+    `call` is the id of the tool call that is being answered, `tool` the tool's own name. Nothing of it has to be given.
     """
 
     project: str
     session: str = ""
     pid: Annotated[int, Meta(ge=0)] = 0
     call: str = ""
+    tool: str = ""
     age_seconds: Annotated[float, Meta(ge=0)] = 0.0
 
 
@@ -78,9 +79,22 @@ def _by_activity(call: Call, worker: ProjectWorker, params: SessionOfParams) -> 
     if params.session and (not since or any(session == params.session for session, _ in since)):
         return {"session_id": params.session, "source": "environment"}
     meant = since or recent
+    since_when = started if params.age_seconds else now - _RECENT
+    if params.tool and len(calling := _calling(call, worker, params.tool, since_when)) == 1:
+        return {"session_id": calling[0], "source": "call"}
     if params.session or len(meant) > 1:
         raise _ambiguous(call, worker, meant, params.session)
     return {"session_id": meant[0][0], "source": "activity"} if meant else {"session_id": None, "source": None}
+
+
+def _calling(call: Call, worker: ProjectWorker, tool: str, since: int) -> list[str]:
+    """The sessions that have called a tool of ours since then and await its result.
+
+    Clients put the server's name before the tool's; one who named it otherwise is not known by this.
+    """
+    query = "select session, name from call where project = ? and start >= ? and end = 0"
+    found = call.services.store.catalogue().db.execute(query, (worker.project_id, since))
+    return sorted({str(session) for session, name in found if "mulligan" in name and name.endswith(f"_{tool}")})
 
 
 def _ambiguous(call: Call, worker: ProjectWorker, meant: list[tuple[str, int]], named: str) -> AmbiguousError:
