@@ -68,9 +68,10 @@ def named(call: Call, name: str, project: str) -> Caller:
         return Caller(*found.popitem())
     if found:
         _ambiguous(f'"{name}" fits {len(found)} sessions', sorted(found))
-    if _WHOLE_ID.match(name):
+    if _WHOLE_ID.match(name) and project:
         return Caller(name, project_root(call, project))
-    raise NotFoundError(f'no session "{name}" was seen', hint="mulligan session list --all")
+    hint = "give --project PATH if it is a new one" if _WHOLE_ID.match(name) else "mulligan session list --all"
+    raise NotFoundError(f'no session "{name}" was seen', hint=hint)
 
 
 def project_root(call: Call, project: str) -> bytes:

@@ -257,10 +257,10 @@ class TaskStates:
 
     # -- keeping house ------------------------------------------------------------------------------------------------
 
-    def drop_versions(self, referring: Callable[[str, bytes], list[int]], before: int) -> int:
+    def drop_versions(self, referring: Callable[[str, bytes], list[int] | None], before: int) -> int:
         """Drop versions that were replaced before a moment and that no moment refers to; how many.
 
-        `referring(session, project)` are the moments that do, sorted.
+        `referring(session, project)` are the moments that do, sorted; None if they are not known, so that all stay.
         """
         dropped = 0
         for session, project in self.sessions():
@@ -268,7 +268,9 @@ class TaskStates:
             with self.database.reading() as db:
                 versions = db.execute(query, (session,)).fetchall()
             old = [(number, saved, until) for (number, saved), (_, until) in pairwise(versions) if until < before]
-            moments = referring(session, project) if old else []
+            moments = referring(session, project) if old else None
+            if moments is None:
+                continue
             gone = [
                 (number,) for number, *span in old if bisect_left(moments, span[0]) == bisect_left(moments, span[1])
             ]

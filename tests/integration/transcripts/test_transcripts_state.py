@@ -317,7 +317,10 @@ def test_a_session_is_named_by_its_beginning_and_never_guessed(daemon: DaemonFix
         assert wrong.value.code == code
     with pytest.raises(RpcError) as nowhere:
         daemon.call("state.save", session=str(uuid.uuid4()), state={})
-    assert nowhere.value.code == "usage" and "project" in nowhere.value.hint
+    assert nowhere.value.code == "not_found" and "project" in nowhere.value.hint
+    with pytest.raises(RpcError) as nobody:
+        daemon.call("state.load")
+    assert nobody.value.code == "usage" and "session" in nobody.value.hint
     with pytest.raises(RpcError) as unprotected:
         daemon.call("state.load", project="/nobody/s")
     assert unprotected.value.code == "not_found"
