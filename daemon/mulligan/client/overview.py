@@ -41,6 +41,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "settings": "when checkpoints are taken",
         "config": "the configuration file",
     },
+    "agents": {
+        "mcp": "tools for agents, over the Model Context Protocol",
+    },
     "daemon": {
         "start": "start the daemon",
         "stop": "stop the daemon",

@@ -39,7 +39,13 @@ def outcome_fields(result: Result) -> dict[str, Any]:
     outcome = result.outcome
     plan = plan_object(result.plan, outcome)
     if outcome is None:
-        return {"plan": plan, "operation_id": None, "warnings": [], "pre_restore_checkpoint_id": None}
+        return {
+            "plan": plan,
+            "plan_digest": result.plan.digest(),
+            "operation_id": None,
+            "warnings": [],
+            "pre_restore_checkpoint_id": None,
+        }
     failed = [*outcome.skipped, *((path, "it is not what was written") for path in outcome.differs)]
     return {
         "plan": plan,

@@ -175,7 +175,7 @@ class Names:
         ).fetchall()
         recent = [session for session, last in found if last >= self._now - _RECENT]
         if len(recent) > 1:
-            candidates = [{"id": session, "first_words": self._first_words(session)} for session in recent]
+            candidates = [{"id": session, "first_words": self.first_words(session)} for session in recent]
             shown = ", ".join(f'{item["id"][:8]} "{item["first_words"]}"' for item in candidates[:5])
             raise AmbiguousError(
                 f"{len(recent)} sessions were active in the last 24 h", hint=f"add --session: {shown}",
@@ -183,7 +183,8 @@ class Names:
             )  # fmt: skip
         return str(found[0][0]) if found else ""
 
-    def _first_words(self, session: str) -> str:
+    def first_words(self, session: str) -> str:
+        """How a session's first prompt begins."""
         found = self._catalogue.db.execute(
             "select text from prompt where session = ? order by ordinal limit 1", (session,)
         ).fetchone()

@@ -23,8 +23,11 @@ _LOOK_SECONDS = 0.1
 PAUSE = 2 * NANOSECONDS
 
 
-def sessions_at_work(worker: ProjectWorker, *, pausing: bool = True) -> list[str]:
-    """The sessions that are in the middle of a turn in a project, or, of these, those that do not pause."""
+def sessions_at_work(worker: ProjectWorker, *, pausing: bool = True, caller: str = "") -> list[str]:
+    """The sessions that are in the middle of a turn in a project, or, of these, those that do not pause.
+
+    `caller` is not among them: who asks by a call of its own waits for the answer.
+    """
     now = worker.now()
     changing = now - worker.health.last_capture < PAUSE
     found = worker.store.catalogue().db.execute(
@@ -33,16 +36,21 @@ def sessions_at_work(worker: ProjectWorker, *, pausing: bool = True) -> list[str
     )
     sessions = []
     for session, encoded, last in found:
+        if session == caller:
+            continue
         state, silence = msgspec.msgpack.decode(encoded, type=State), now - last
         if at_work(state, silence) and (pausing or changing or silence < PAUSE or call_open(state)):
             sessions.append(session)
     return sessions
 
 
-def wait_for_quiet(worker: ProjectWorker, seconds: float) -> None:
-    """Return when every session pauses; BusyError after so many seconds. Not for the worker's own thread."""
+def wait_for_quiet(worker: ProjectWorker, seconds: float, caller: str = "") -> None:
+    """Return when every session but the caller's pauses; BusyError after so many seconds.
+
+    Not for the worker's own thread.
+    """
     until = worker.now() + int(seconds * NANOSECONDS)
-    while found := sessions_at_work(worker, pausing=False):
+    while found := sessions_at_work(worker, pausing=False, caller=caller):
         if worker.now() >= until:
             names = " and ".join(session[:8] for session in found)
             raise BusyError(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mulligan.errors import NotFoundError
+from mulligan.errors import ConflictError, NotFoundError
 from mulligan.faults import point
 from mulligan.journal.reading import settled
 from mulligan.model import PURGED, Checkpoint, Cut, Entry, Kind, Stat, covers
@@ -46,10 +46,15 @@ class Result:
 
 
 class Restorer:
-    """The operations of one project."""
+    """The operations of one project. `agreed` is the digest of the only plan that may be carried out; "": any."""
 
-    def __init__(self, worker: ProjectWorker) -> None:
-        self._worker, self._store = worker, worker.store
+    def __init__(self, worker: ProjectWorker, agreed: str = "") -> None:
+        self._worker, self._store, self._agreed = worker, worker.store, agreed
+
+    def _require_agreed(self, plan: Plan) -> None:
+        """Raise ConflictError if what would be done now is not what was agreed to."""
+        if self._agreed and plan.digest() != self._agreed:
+            raise ConflictError("files have changed since this was planned; nothing was changed", hint="plan it again")
 
     def plan_for(self, position: Position, paths: Collection[bytes] = (), *, force: bool = False) -> Plan:
         """What it takes to get to a position, for all or some paths; everything is captured before."""
@@ -103,6 +108,7 @@ class Restorer:
         """Take the way back, then make the disk equal to the position. Raises as `apply`, with nothing done then."""
         self._finish_interrupted()
         plan = self.plan_for(position, paths, force=force)
+        self._require_agreed(plan)
         before = self._way_back(f"before restore of {position.label}", session)
         operation = self._begin("restore", position.checkpoint.id if position.checkpoint else "", before.id)
         outcome, rows = self._apply(operation, plan, force=force)
@@ -135,6 +141,7 @@ class Restorer:
         """Undo (or redo, by undoing the undo) an operation."""
         self._finish_interrupted()
         plan = self.plan_inverse(operation, force=force)
+        self._require_agreed(plan)
         before = self._way_back(f"before {kind}", session)
         mine = self._begin(kind, operation.before, before.id, undoes=operation.id)
         outcome, rows = self._apply(mine, plan, force=force)

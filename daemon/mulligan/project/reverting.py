@@ -96,6 +96,7 @@ class Reverter(Restorer):
         for attempt in range(_TRIES):
             self._worker.call(self._worker.sync).result()
             prepared = self.prepare(selection, partial=partial, mark=mark, force=force)
+            self._require_agreed(prepared.plan)
             if (prepared.plan.empty and kind == "revert") or (prepared.open and not partial):
                 break
             point("revert.prepared")

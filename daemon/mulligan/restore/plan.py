@@ -7,6 +7,7 @@ leave out, is kept and listed. The plan is logged before it is applied, and reco
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
@@ -68,6 +69,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def empty(self) -> bool:
         """Whether there is nothing to do."""
         return next(self.steps(), None) is None
+
+    def digest(self) -> str:
+        """What the plan does, as 64 hexadecimal digits: other steps, or other entries before or after, give another."""
+        steps = [(step.path, step.expected, step.target) for step in self.steps()]
+        return hashlib.sha256(msgspec.msgpack.encode(steps)).hexdigest()
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True):

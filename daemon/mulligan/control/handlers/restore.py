@@ -35,7 +35,9 @@ class RestoreParams(Params, frozen=True, kw_only=True):
     `keep_others`: take back only what the session's calls have changed since then.
     `conversation` also copies the conversation up to there, `conversation_only` leaves the files alone. `state` brings
     the task state of then too: to the copied conversation's session if there is one, else to the one it was of.
-    `wait_seconds`: how long to wait for sessions that are at work; with `force` nobody is waited for.
+    `wait_seconds`: how long to wait for sessions that are at work; with `force` nobody is waited for, and nobody ever
+    waits for `caller`, the session that asks by a call of its own.
+    `plan_digest`: of a dry run; if what is to be done is not what that told of, nothing is.
     """
 
     project: str
@@ -51,6 +53,8 @@ class RestoreParams(Params, frozen=True, kw_only=True):
     conversation_only: bool = False
     state: bool = False
     wait_seconds: Annotated[float, Meta(ge=0, le=86400)] = 10.0
+    caller: str = ""
+    plan_digest: str = ""
 
 
 def copied(call: Call, worker: ProjectWorker, position: Position, session: str, title: str = "") -> Conversation:
@@ -113,14 +117,14 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     paths = chosen_paths(call, worker, params.paths, params.paths_b64).paths
     effects = side_effects_since(call.services.store.catalogue(), worker.project_id, stood_at(position))
     if params.confirmed and not params.dry_run and not params.force:
-        wait_for_quiet(worker, params.wait_seconds)
+        wait_for_quiet(worker, params.wait_seconds, params.caller)
     conversation = copied(call, worker, position, params.session and session) if params.conversation else None
     made: dict[bytes, bytes] = {}
     if params.keep_others:
         session = (params.session and session) or (position.checkpoint and position.checkpoint.session) or session
         result, made = _without_others(call, worker, position, paths, session, params)
     else:
-        restorer = Restorer(worker)
+        restorer = Restorer(worker, params.plan_digest)
 
         def run() -> Result:
             if params.dry_run or not params.confirmed:
@@ -149,7 +153,7 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         "side_effects": [side_effect_object(effect) for effect in effects],
     }
     if params.dry_run and not params.force:
-        busy = sessions_at_work(worker)
+        busy = sessions_at_work(worker, caller=params.caller)
         answer["warnings"] += [f"session {each[:8]} is at work: the restore waits for a pause" for each in busy]
     if conversation is not None:
         current = result.after or position.checkpoint
@@ -196,7 +200,7 @@ def _without_others(
         raise NotFoundError("no agent's session has worked in this project", hint="mulligan session list")
     catalogue = call.services.store.catalogue()
     selection = of_session(catalogue, worker.project_id, session, position.cut, paths)
-    reverter = Reverter(worker)
+    reverter = Reverter(worker, params.plan_digest)
     if params.dry_run or not params.confirmed:
         worker.call(worker.sync).result()
         prepared = reverter.prepare(selection, partial=True, force=params.force)

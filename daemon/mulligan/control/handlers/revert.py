@@ -22,6 +22,7 @@ class RevertParams(Params, frozen=True, kw_only=True):
 
     `partial`: do what is in no conflict. `write_conflicts`: texts in conflict get both versions between markers.
     `force`: also what is not sure to be of the target, and what changed since the plan (captured first).
+    `plan_digest`: of a dry run; if what is to be done is not what that told of, nothing is.
     """
 
     project: str
@@ -32,6 +33,7 @@ class RevertParams(Params, frozen=True, kw_only=True):
     partial: bool = False
     write_conflicts: bool = False
     force: bool = False
+    plan_digest: str = ""
 
 
 def _named(version: Version) -> str:
@@ -67,7 +69,7 @@ def revert(call: Call, params: RevertParams) -> dict[str, Any]:
     selection = select(
         call.services.store.catalogue(), worker.project_id, names, params.target, params.session and session
     )
-    reverter = Reverter(worker)
+    reverter = Reverter(worker, params.plan_digest)
     options = {"partial": params.partial, "mark": params.write_conflicts, "force": params.force}
     if params.dry_run or not params.confirmed:
         worker.call(worker.sync).result()

@@ -14,19 +14,20 @@ from mulligan.store.records import OperationFact
 
 
 class UndoParams(Params, frozen=True, kw_only=True):
-    """As in `restore`."""
+    """As in `restore`, `plan_digest` too."""
 
     project: str
     session: str = ""
     dry_run: bool = False
     confirmed: bool = False
     force: bool = False
+    plan_digest: str = ""
 
 
 def _take_back(call: Call, params: UndoParams, kind: str) -> dict[str, Any]:
     worker = call.worker(params.project)
     session = call.names(worker).session(params.session)
-    restorer = Restorer(worker)
+    restorer = Restorer(worker, params.plan_digest)
 
     operations: list[str] = []
 
