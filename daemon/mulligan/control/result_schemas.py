@@ -45,7 +45,8 @@ OBJECTS = {
     " prompt:text? prompt_number:int? tool:text? tool_id:text? model:text? grade:text",
     "Match": "path:text ~path_b64:text renamed_from:text? line_number:int line:text appeared:Origin vanished:Origin?"
     " last:object",
-    "Project": "path:text ~path_b64:text state:text ~reason:text ~files:int ~dirs:int ~bytes:int ~budget_bytes:int? ~budget_used_bytes:int? ~budget_short:text ~backlog:int"
+    "Project": "path:text ~path_b64:text state:text ~reason:text ~files:int ~dirs:int ~bytes:int"
+    " ~budget_bytes:int? ~budget_used_bytes:int? ~budget_short:text ~backlog:int"
     " ~last_capture:time? ~overflows:int ~rescans:int ~gaps:[object] ~ignored:int ~mostly_hidden:object? ~watched:int"
     " ~watch_limit:text ~progress:object? ~checkpoints:int ~newest_checkpoint:object? ~last_error:text"
     " ~alarms:[object]",
