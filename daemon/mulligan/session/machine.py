@@ -61,6 +61,7 @@ from mulligan.transcript.events import (
     TranscriptEvent,
     TurnEnded,
     Usage,
+    prompt_of,
 )
 
 STRATEGIES = {
@@ -174,7 +175,7 @@ class SessionMachine:
             expanded = isinstance(event, HarnessNote) and not event.caveat and event.parent == command.uuid
             if expanded or isinstance(event, Usage):
                 state.command = None
-                commands += self._arrive(_as_prompt(command, PromptKind.COMMAND, command.key, command.text))
+                commands += self._arrive(prompt_of(command, PromptKind.COMMAND, command.key, command.text))
             elif isinstance(event, CommandOutput | Compacted | Prompt | Command):
                 state.command = None
         if state.held and isinstance(event, Usage | CallStarted | CallFinished | TurnEnded):
@@ -242,7 +243,7 @@ class SessionMachine:
         if event.reason or not words.text or words.text.startswith("/"):
             return []
         self.state.absorbed = [*self.state.absorbed, words.text][-MOST_QUEUED:]
-        return self._prompt(_as_prompt(event, PromptKind.QUEUED, words.key, words.text))
+        return self._prompt(prompt_of(event, PromptKind.QUEUED, words.key, words.text))
 
     def _prompt(self, event: Prompt) -> list[SessionCommand]:
         state, key = self.state, "prompt:" + event.key
@@ -498,19 +499,3 @@ class SessionMachine:
             metadata=self.metadata(),
             exact=exact,
         )
-
-
-def _as_prompt(event: Command | Queued, kind: PromptKind, key: str, text: str) -> Prompt:
-    return Prompt(
-        uuid=event.uuid,
-        parent=event.parent,
-        session=event.session,
-        time=event.time,
-        cwd=event.cwd,
-        version=event.version,
-        branch=event.branch,
-        replayed=event.replayed,
-        kind=kind,
-        key=key,
-        text=text,
-    )

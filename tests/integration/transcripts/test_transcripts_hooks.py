@@ -202,9 +202,7 @@ def test_parallel_calls_are_each_guarded(daemon: DaemonFixture, agent: Hooked, p
         ("Stop", '{"session_id": "%s", "cwd": "/nowhere", "x": "' + "x" * 900_000, "too large"),
     ],
 )
-def test_what_cannot_be_used_is_counted_and_no_error(
-    daemon: DaemonFixture, event: str, raw: str, what: str
-) -> None:
+def test_what_cannot_be_used_is_counted_and_no_error(daemon: DaemonFixture, event: str, raw: str, what: str) -> None:
     raw = raw.replace("%s", str(uuid.uuid4()))
     assert daemon.call("hook.deliver", event=event, input=raw)["output"] == ""
     assert hooks(daemon)["odd"] == {what: 1}
