@@ -42,7 +42,7 @@ from mulligan.session.events import (
 from mulligan.session.hints import written_paths
 from mulligan.session.moments import Moments
 from mulligan.session.replay import Replay, renews_ids
-from mulligan.session.state import CALL_TIMEOUT, MOST_CALLS, MOST_QUEUED, Call, Guard, State
+from mulligan.session.state import CALL_TIMEOUT, MOST_CALLS, MOST_QUEUED, Call, State
 from mulligan.session.strategy import manual, per_prompt, per_tool_use, smart
 from mulligan.session.tools import BUILT_IN_COMMANDS, ToolClass, classify
 from mulligan.transcript.events import (
@@ -326,20 +326,16 @@ class SessionMachine:
     def _before_calls(self) -> list[SessionCommand]:
         """The checkpoints of the trees that calls began with, as hooks found them; read-only ones are not worth any."""
         settings, commands = self._settings, list[SessionCommand]()
+        keeps = settings.auto_checkpoint and settings.strategy in KEEPS_BEFORE
         for guard in self._moments.due():
             told, key = guard.told, "before:" + guard.told.tool
-            smart = settings.strategy is Strategy.SMART
-            idle = smart and classify(told.name) is ToolClass.READ_ONLY
-            wanted = settings.auto_checkpoint and settings.strategy in KEEPS_BEFORE and not idle
-            if wanted and told.exact is not None and not self._replay.seen(key):
+            idle = settings.strategy is Strategy.SMART and classify(told.name) is ToolClass.READ_ONLY
+            if keeps and not idle and told.exact is not None and not self._replay.seen(key):
                 self._replay.keep(key)
-                commands.append(self._before_call(key, guard))
+                tool, uuid = Tool(told.name, told.tool), guard.parent or self.state.last_uuid
+                condition = Condition.TREE_DIFFERS
+                commands.append(self._checkpoint("tool_use", key, uuid, told.time, condition, tool, told.exact))
         return commands
-
-    def _before_call(self, key: str, guard: Guard) -> TakeCheckpoint:
-        told, tool = guard.told, Tool(guard.told.name, guard.told.tool)
-        uuid = guard.parent or self.state.last_uuid
-        return self._checkpoint("tool_use", key, uuid, told.time, Condition.TREE_DIFFERS, tool, told.exact)
 
     def _call_finished(self, event: CallFinished) -> list[SessionCommand]:
         state, key = self.state, "tool_use:" + event.tool
