@@ -41,14 +41,19 @@ class Hooks:
         self._odd: dict[str, int] = {}
         self._unguarded = 0
 
-    def deliver(self, agent: str, event: str, raw: str, sent: int) -> str:
-        """What the hook is to print, nearly always nothing. `sent` is when it began, 0 if it does not say."""
+    def deliver(self, agent: str, event: str, raw: str | None, sent: int) -> str:
+        """What the hook is to print, nearly always nothing.
+
+        `raw` is None for an input that was too large. `sent` is when the hook began, 0 if it does not say.
+        """
         now = steady()
         deadline = (min(sent, now) if sent > 0 else now) + PATIENCE
         take = AGENTS.get(agent)
         try:
             if take is None:
                 raise OddInputError("unknown agent")
+            if raw is None:
+                raise OddInputError("too large")
             output = take(self, event, raw, deadline)
         except OddInputError as odd:
             self.count_odd(str(odd))
