@@ -21,6 +21,7 @@ from mulligan.session.events import (
     ClientGone,
     ClientIdle,
     CloseCall,
+    Compaction,
     Condition,
     EndBackground,
     EndTurn,
@@ -42,7 +43,7 @@ from mulligan.session.events import (
 from mulligan.session.hints import written_paths
 from mulligan.session.moments import Moments
 from mulligan.session.replay import Replay, renews_ids
-from mulligan.session.state import CALL_TIMEOUT, MOST_CALLS, MOST_QUEUED, Call, State
+from mulligan.session.state import CALL_TIMEOUT, MOST_CALLS, MOST_QUEUED, Call, State, counts_of
 from mulligan.session.strategy import manual, per_prompt, per_tool_use, smart
 from mulligan.session.tools import BUILT_IN_COMMANDS, ToolClass, classify
 from mulligan.transcript.events import (
@@ -128,16 +129,7 @@ class SessionMachine:
 
     def metadata(self) -> Metadata:
         """The session's counts up to now."""
-        state, tokens = self.state, self.state.tally.sum
-        return Metadata(
-            total_tokens=tokens.total,
-            input_tokens=tokens.input,
-            output_tokens=tokens.output,
-            cache_creation_tokens=tokens.cache_creation,
-            cache_read_tokens=tokens.cache_read,
-            model_used=state.model,
-            user_prompt=state.prompt_text,
-        )
+        return counts_of(self.state)
 
     def _dispatch(self, event: TranscriptEvent) -> list[SessionCommand]:
         match event:
@@ -160,7 +152,7 @@ class SessionMachine:
             case Interrupted():
                 return self._interrupted(event)
             case Compacted():
-                return [] if self._replay.dropped("compaction:" + event.uuid, event) else [self._note("compaction")]
+                return self._compacted(event)
             case HarnessNote():
                 self.state.caveat = event.uuid if event.caveat else ""
                 return []
@@ -439,6 +431,16 @@ class SessionMachine:
         if settings.auto_checkpoint and settings.turn_end and settings.strategy is not Strategy.MANUAL:
             commands.append(self._checkpoint("turn_end", key, uuid, moment, Condition.TREE_DIFFERS))
         return commands
+
+    def _compacted(self, event: Compacted) -> list[SessionCommand]:
+        """A landmark besides what the strategy takes, as the end of a turn: the conversation as it was before."""
+        key, settings = "compaction:" + event.uuid, self._settings
+        if event.agent or self._replay.dropped(key, event):
+            return []
+        commands: list[SessionCommand] = []
+        if settings.auto_checkpoint and settings.turn_end and settings.strategy is not Strategy.MANUAL:
+            commands.append(self._checkpoint("compaction", key, event.before, event.time, Condition.ALWAYS))
+        return [*commands, Compaction(session=self.state.session, key=key)]
 
     def _tick(self, tick: Tick) -> list[SessionCommand]:
         state, commands = self.state, list[SessionCommand]()

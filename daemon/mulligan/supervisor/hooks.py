@@ -20,6 +20,7 @@ from mulligan.project.registry import Registry
 from mulligan.project.worker import ProjectWorker
 from mulligan.supervisor import claude_hooks, opencode_hooks
 from mulligan.supervisor.follow import Follower
+from mulligan.taskstate.store import TaskStates
 
 log = logging.getLogger(__name__)
 #: A hook gives up 200 ms after it began; an answer has to be on its way before.
@@ -34,8 +35,8 @@ AGENTS: dict[str, Callable[[Hooks, str, str, int], str]] = {
 class Hooks:
     """Takes what hooks tell, in request threads."""
 
-    def __init__(self, registry: Registry, follower: Follower, clock: Clock) -> None:
-        self.registry, self.follower, self._clock = registry, follower, clock
+    def __init__(self, registry: Registry, follower: Follower, states: TaskStates, clock: Clock) -> None:
+        self.registry, self.follower, self.states, self._clock = registry, follower, states, clock
         self._lock = threading.Lock()
         self._taken: dict[str, int] = {}
         self._odd: dict[str, int] = {}
