@@ -16,8 +16,8 @@ from mulligan.session.tools import ToolClass
 
 #: A prompt's line follows its hook when all hooks have answered, which may take them minutes; its time may be Enter's.
 _AFTER, _BEFORE = 600 * NANOSECONDS, 60 * NANOSECONDS
-#: Lines come within a second; clients that write none of a call are not waited for.
-_TICKS = 2
+#: Lines come within a second; a call without any, and one beside a long one, is not waited for any longer.
+_PATIENCE = 2 * NANOSECONDS
 
 
 def digest_of(text: str) -> bytes:
@@ -66,10 +66,10 @@ class Moments:
         return refined
 
     def tick(self, time: int) -> None:
-        """A second went by."""
+        """Time went by."""
         guards = self._state.guards
         for tool, guard in list(guards.items()):
-            guard.ticks += 1
+            guard.late = time - guard.told.time > _PATIENCE
             if time - guard.told.time > CALL_TIMEOUT:
                 del guards[tool]
 
@@ -80,7 +80,7 @@ class Moments:
         """
         found = []
         for tool, guard in list(self._state.guards.items()):
-            ready = guard.ticks >= _TICKS or (guard.opened and not self._others_before(guard.told))
+            ready = guard.late or (guard.opened and not self._others_before(guard.told))
             if ready and not guard.judged:
                 guard.judged = True
                 found.append(guard)
