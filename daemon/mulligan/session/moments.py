@@ -63,6 +63,8 @@ class Moments:
                 if not guard.opened:
                     refined.append(self._command(guard.told))
                 guard.opened, guard.parent = True, parent
+                if guard.told.exact and (call := self._state.calls.get(command.tool)):
+                    call.start = guard.told.time
         return refined
 
     def tick(self, time: int) -> None:
@@ -74,12 +76,12 @@ class Moments:
                 del guards[tool]
 
     def due(self) -> list[Guard]:
-        """The calls before which a checkpoint is to be judged now, each once.
+        """The calls before which a checkpoint is to be judged now, each once, in the order in which they began.
 
         What ran before them is waited for: its own checkpoint may hold the same tree.
         """
         found = []
-        for tool, guard in list(self._state.guards.items()):
+        for tool, guard in sorted(self._state.guards.items(), key=lambda item: item[1].told.time):
             ready = guard.late or (guard.opened and not self._others_before(guard.told))
             if ready and not guard.judged:
                 guard.judged = True
@@ -90,6 +92,8 @@ class Moments:
 
     def _others_before(self, told: CallGuarded) -> bool:
         changing = (ToolClass.WINDOW, ToolClass.PATH)
+        if any(not guard.judged and guard.told.time < told.time for guard in self._state.guards.values()):
+            return True
         return any(
             not call.closed and call.tool_class in changing and (call.start is None or call.start < told.time)
             for tool, call in self._state.calls.items()

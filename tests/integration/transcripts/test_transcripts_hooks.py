@@ -1,4 +1,4 @@
-"""What hooks tell refines what the lines tell, counts nothing twice, and is never needed; told as the client tells it."""
+"""What hooks tell refines what the lines tell, and counts nothing twice; told as the client tells it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.daemon import DaemonFixture, in_parallel
-from support.live_transcript import Agent, await_checkpoint, checkpoints, replace, session_of, settle, started
+from support.live_transcript import APART, Agent, await_checkpoint, checkpoints, replace, session_of, settle, started
 from support.stored import rows, tree_of
 from support.trees import put, snapshot
 
@@ -101,9 +101,11 @@ def test_nothing_is_taken_before_a_call_if_the_tree_is_one_that_has_a_checkpoint
     first, second, third = new_tool(), new_tool(), new_tool()
     agent.before(first)
     put(project, b"a.txt", b"1\n")
+    time.sleep(APART)
     one = [agent.call(first, "Bash", input={"command": "x"}), agent.result(first)]
     agent.before(second)  # before the client wrote what became of the first
     put(project, b"a.txt", b"2\n")
+    time.sleep(APART)
     agent.write(*one, agent.call(second, "Bash", input={"command": "x"}), agent.result(second))
     await_checkpoint(daemon, project, "tool_use", 2)
     put(project, b"a.txt", b"3\n")
@@ -188,6 +190,54 @@ def test_parallel_calls_are_each_guarded(daemon: DaemonFixture, agent: Hooked, p
         assert rows(daemon, b"%d" % number)[-1][5:] == (tool, "named")
     made = [one for one in checkpoints(daemon, project, "tool_use") if one["placement"] == "hook"]
     assert len(made) == 1 and tree_of(daemon, project, made[0]["id"]).keys() == {b"a.txt"}
+
+
+def test_a_compaction_tells_the_new_context_of_the_task_once(
+    daemon: DaemonFixture, agent: Hooked, project: Path
+) -> None:
+    agent.prompt("go")
+    agent.settle()
+    daemon.call("state.save", project=project, session=agent.session, state={"title": "Login"})
+    for source in ("startup", "resume", "clear"):
+        assert agent.hook("SessionStart", source=source) == ""
+    for _ in range(2):
+        assert agent.hook("PreCompact", trigger="manual") == ""
+        told = json.loads(agent.hook("SessionStart", source="compact"))["hookSpecificOutput"]
+        assert told["hookEventName"] == "SessionStart" and "Login" in told["additionalContext"]
+        assert agent.hook("SessionStart", source="compact") == "", "this context was told"
+    (kept,) = daemon.call("state.list", project=project, session=agent.session)["snapshots"]
+    assert kept["checkpoint_id"] == checkpoints(daemon, project)[-1]["id"]
+
+
+def test_without_a_state_a_placeholder_is_made_and_not_told(
+    daemon: DaemonFixture, agent: Hooked, project: Path
+) -> None:
+    agent.hook("PreCompact", trigger="auto")
+    assert agent.hook("SessionStart", source="compact") == ""
+    assert daemon.call("state.load", project=project, session=agent.session)["synthesized"]
+
+
+def test_a_directory_is_adopted_when_its_agent_begins(daemon: DaemonFixture) -> None:
+    project = daemon.projects / "new"
+    put(project, b"a.txt", b"one\n")
+    agent = Hooked(daemon, project)
+    assert agent.hook("SessionStart", source="startup") == ""
+    await_checkpoint(daemon, project, "baseline")
+    agent.before(new_tool())
+    assert hooks(daemon)["odd"] == {}
+
+
+def test_the_end_of_a_client_closes_its_calls(daemon: DaemonFixture, agent: Hooked, project: Path) -> None:
+    tool = new_tool()
+    agent.write(agent.call(tool, "Bash", input={"command": "x"}))
+    agent.settle()
+    assert agent.hook("SessionEnd", reason="other") == ""
+    agent.settle()
+    time.sleep(APART)
+    put(project, b"a.txt", b"by a person\n")
+    daemon.call("watch.sync", project=project)
+    agent.settle()
+    assert rows(daemon, b"a.txt")[-1][5:] == ("", "")
 
 
 @pytest.mark.parametrize(

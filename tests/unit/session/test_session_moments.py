@@ -98,6 +98,17 @@ def test_what_ran_before_is_waited_for() -> None:
     assert [one.event_key for one in only(commands, TakeCheckpoint)] == ["tool_use:t1", "before:t2"]
 
 
+def test_of_calls_side_by_side_the_first_is_judged_first() -> None:
+    feeder, write = Feeder(), Writer()
+    feeder.machine(S).feed(guarded("t2", 20_001))
+    feeder.machine(S).feed(guarded("t1", 20_000))
+    assert before(feeder.line(S, write.call("t2", "Bash"))) == []
+    commands = feeder.line(S, write.call("t1", "Bash"))
+    assert [one.event_key for one in before(commands)] == ["before:t1"]
+    commands = feeder.line(S, write.result("t1"))
+    assert [one.event_key for one in before(commands)] == ["before:t2"]
+
+
 def test_a_long_call_beside_it_and_a_missing_line_are_not_waited_for() -> None:
     feeder, write = Feeder(), Writer()
     feeder.line(S, write.call("t1", "Bash"))
