@@ -79,10 +79,10 @@ def before(daemon: DaemonFixture, project: Path, tool: str) -> list[dict[str, An
 def test_a_call_begins_with_the_tree_that_its_hook_found(daemon: DaemonFixture, agent: Hooked, project: Path) -> None:
     agent.prompt("go")
     tool = new_tool()
-    put(project, b"a.txt", b"by a person\n")
+    replace(project / "a.txt", b"by a person\n")
     expected = snapshot(project)
     agent.before(tool, command="echo > a.txt")
-    put(project, b"a.txt", b"by the call\n")
+    replace(project / "a.txt", b"by the call\n")
     agent.write(agent.call(tool, "Bash", input={"command": "echo > a.txt"}), agent.result(tool))
     await_checkpoint(daemon, project, "tool_use", 2)
     agent.settle()
@@ -100,15 +100,15 @@ def test_nothing_is_taken_before_a_call_if_the_tree_is_one_that_has_a_checkpoint
 ) -> None:
     first, second, third = new_tool(), new_tool(), new_tool()
     agent.before(first)
-    put(project, b"a.txt", b"1\n")
+    replace(project / "a.txt", b"1\n")
     time.sleep(APART)
     one = [agent.call(first, "Bash", input={"command": "x"}), agent.result(first)]
     agent.before(second)  # before the client wrote what became of the first
-    put(project, b"a.txt", b"2\n")
+    replace(project / "a.txt", b"2\n")
     time.sleep(APART)
     agent.write(*one, agent.call(second, "Bash", input={"command": "x"}), agent.result(second))
     await_checkpoint(daemon, project, "tool_use", 2)
-    put(project, b"a.txt", b"3\n")
+    replace(project / "a.txt", b"3\n")
     agent.before(third, "Read", file_path=str(project / "a.txt"))  # changes nothing
     agent.write(agent.call(third, "Read", input={"file_path": str(project / "a.txt")}), agent.result(third))
     agent.settle()
@@ -121,7 +121,7 @@ def test_a_call_without_a_line_has_its_checkpoint_all_the_same(
     daemon: DaemonFixture, agent: Hooked, project: Path
 ) -> None:
     tool = new_tool()
-    put(project, b"a.txt", b"precious\n")
+    replace(project / "a.txt", b"precious\n")
     agent.before(tool, command="rm -rf .")
     (project / "a.txt").unlink()
     made = await_checkpoint(daemon, project, "tool_use")
@@ -133,9 +133,9 @@ def test_a_line_that_was_there_before_the_hook_is_refined(daemon: DaemonFixture,
     tool = new_tool()
     agent.write(agent.call(tool, "Bash", input={"command": "x"}))
     agent.settle()
-    put(project, b"a.txt", b"by a person, while the agent waits for leave\n")
+    replace(project / "a.txt", b"by a person, while the agent waits for leave\n")
     agent.before(tool)
-    put(project, b"b.txt", b"by the call\n")
+    replace(project / "b.txt", b"by the call\n")
     agent.close(tool)
     await_checkpoint(daemon, project, "tool_use", 2)
     assert rows(daemon, b"a.txt")[-1][5:] == ("", "")
@@ -159,11 +159,11 @@ def test_an_ignored_file_that_a_call_is_about_to_destroy_is_kept(
 
 def test_a_prompts_line_takes_the_moment_of_its_hook(daemon: DaemonFixture, agent: Hooked, project: Path) -> None:
     daemon.call("settings.set", key="strategy", value="per_prompt", scope="global")
-    put(project, b"a.txt", b"by a person\n")
+    replace(project / "a.txt", b"by a person\n")
     expected = snapshot(project)
     assert agent.hook("UserPromptSubmit", prompt="refused by another hook") == ""
     assert agent.hook("UserPromptSubmit", prompt="do it\n") == ""
-    put(project, b"a.txt", b"by a call that is faster than the line\n")
+    replace(project / "a.txt", b"by a call that is faster than the line\n")
     agent.prompt("do it")
     agent.end_turn()
     made = await_checkpoint(daemon, project, "prompt")
@@ -178,7 +178,7 @@ def test_a_prompts_line_takes_the_moment_of_its_hook(daemon: DaemonFixture, agen
 def test_parallel_calls_are_each_guarded(daemon: DaemonFixture, agent: Hooked, project: Path) -> None:
     agent.prompt("go")
     tools = [new_tool() for _ in range(8)]
-    put(project, b"a.txt", b"by a person\n")
+    replace(project / "a.txt", b"by a person\n")
     in_parallel(len(tools), lambda number: agent.before(tools[number], "Write", file_path=str(project / f"{number}")))
     calls = [agent.call(tool, "Write", input={"file_path": str(project / f"{n}")}) for n, tool in enumerate(tools)]
     for number in range(len(tools)):
@@ -234,7 +234,7 @@ def test_the_end_of_a_client_closes_its_calls(daemon: DaemonFixture, agent: Hook
     assert agent.hook("SessionEnd", reason="other") == ""
     agent.settle()
     time.sleep(APART)
-    put(project, b"a.txt", b"by a person\n")
+    replace(project / "a.txt", b"by a person\n")
     daemon.call("watch.sync", project=project)
     agent.settle()
     assert rows(daemon, b"a.txt")[-1][5:] == ("", "")
@@ -268,7 +268,7 @@ def test_a_hook_that_could_not_wait_leaves_its_call_unguarded(
     long_ago = time.monotonic_ns() - 10**9
     daemon.call("hook.deliver", event="PreToolUse", input=json.dumps(told), sent=long_ago)
     agent.write(agent.call(tool, "Bash", input={"command": "x"}))
-    put(project, b"a.txt", b"2\n")
+    replace(project / "a.txt", b"2\n")
     agent.close(tool)
     await_checkpoint(daemon, project, "tool_use")
     agent.settle()
