@@ -95,13 +95,6 @@ class TaskStates:
         """One of them by its name. Raises NotFoundError."""
         return _named(self.snapshots(session), name)
 
-    def way_back(self, operation: str) -> tuple[str, Snapshot] | None:
-        """(session, snapshot) of the state that a restore of the project has replaced, if it has."""
-        query = "select session, name from snapshot where operation = ? and operation != ''"
-        with self.database.reading() as db:
-            found = db.execute(query, (operation,)).fetchone()
-        return None if found is None else (str(found[0]), self.snapshot(*found))
-
     def sessions(self, prefix: str = "") -> list[tuple[str, bytes]]:
         """(id, path of the project) of the sessions that have or had a state, by the beginning of their ids."""
         query = (
@@ -110,6 +103,15 @@ class TaskStates:
         )
         with self.database.reading() as db:
             return [(str(session), bytes(path)) for session, path in db.execute(query, (prefix, prefix + "\U0010ffff"))]
+
+    def saved(self, project: bytes) -> dict[str, int]:
+        """When the states of a project's sessions were saved last."""
+        query = (
+            "select state.session, state.updated from state join session on session.id = state.session"
+            " join project on project.id = session.project where project.path = ?"
+        )
+        with self.database.reading() as db:
+            return {str(session): int(updated) for session, updated in db.execute(query, (project,))}
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
@@ -173,6 +175,26 @@ class TaskStates:
         self.on_change(session)
         return made
 
+    def take_back(self, undone: str, operation: str) -> tuple[str, str, bool] | None:
+        """Bring back what an operation on files had replaced, as a part of the one that undoes it.
+
+        (session, name of the snapshot, whether it was done): a state that was saved since then stays. None if the
+        operation had replaced none.
+        """
+        with self.database.writing() as db:
+            query = "select session, name, taken, value from snapshot where operation = ? and operation != ''"
+            found = db.execute(query, (undone,)).fetchone()
+            if found is None:
+                return None
+            session, name, taken, value = found
+            query = "select count(*) from state_version where session = ? and saved > ?"
+            (saved,) = db.execute(query, (session, taken)).fetchone()
+            if saved == 1:  # what the operation itself brought
+                self._replace(db, session, msgspec.json.decode(value), operation)
+        if saved == 1:
+            self.on_change(session)
+        return session, name, saved == 1
+
     # -- triggers -----------------------------------------------------------------------------------------------------
 
     def compacted(self, session: str, project: bytes, checkpoint: str = "") -> TaskState:
@@ -235,10 +257,10 @@ class TaskStates:
 
     # -- keeping house ------------------------------------------------------------------------------------------------
 
-    def drop_versions(self, referring: Callable[[str, bytes], list[int]], before: int) -> int:
+    def drop_versions(self, referring: Callable[[str, bytes], list[int] | None], before: int) -> int:
         """Drop versions that were replaced before a moment and that no moment refers to; how many.
 
-        `referring(session, project)` are the moments that do, sorted.
+        `referring(session, project)` are the moments that do, sorted; None if they are not known, so that all stay.
         """
         dropped = 0
         for session, project in self.sessions():
@@ -246,7 +268,9 @@ class TaskStates:
             with self.database.reading() as db:
                 versions = db.execute(query, (session,)).fetchall()
             old = [(number, saved, until) for (number, saved), (_, until) in pairwise(versions) if until < before]
-            moments = referring(session, project) if old else []
+            moments = referring(session, project) if old else None
+            if moments is None:
+                continue
             gone = [
                 (number,) for number, *span in old if bisect_left(moments, span[0]) == bisect_left(moments, span[1])
             ]
@@ -279,7 +303,7 @@ class TaskStates:
         return self._put(db, session, value), undo
 
     def _persist(self, db: sqlite3.Connection, found: TaskState, checkpoint: str = "") -> None:
-        newest = _snapshots(db, found.session)[:1]
+        newest = _snapshots(db, found.session, 1)
         if not found.synthesized and not (newest and same(newest[0].value, found.value)):
             self._keep(db, found.session, "", "auto", found.value, checkpoint)
 
@@ -306,7 +330,7 @@ class TaskStates:
         db.execute(
             "delete from snapshot where session = ?1"
             " and id not in (select id from snapshot where session = ?1 order by id desc limit ?2)"
-            " and id not in (select max(id) from snapshot where session = ?1 and kind = 'pre_restore')",
+            " and id not in (select coalesce(max(id), 0) from snapshot where session = ?1 and kind = 'pre_restore')",
             (session, self._config().history_limit),
         )
         return Snapshot(name, kind, now, value, checkpoint, operation)
@@ -326,11 +350,12 @@ def _load(db: sqlite3.Connection, session: str) -> TaskState | None:
     return None if found is None else TaskState(session, msgspec.json.decode(found[0]), bool(found[1]), found[2])
 
 
-def _snapshots(db: sqlite3.Connection, session: str) -> list[Snapshot]:
+def _snapshots(db: sqlite3.Connection, session: str, limit: int = -1) -> list[Snapshot]:
     query = "select name, kind, taken, value, checkpoint, operation from snapshot where session = ? order by id desc"
+    query += " limit ?"
     return [
         Snapshot(name, kind, taken, msgspec.json.decode(value), checkpoint, operation)
-        for name, kind, taken, value, checkpoint, operation in db.execute(query, (session,))
+        for name, kind, taken, value, checkpoint, operation in db.execute(query, (session, limit))
     ]
 
 

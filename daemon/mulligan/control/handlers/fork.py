@@ -1,10 +1,11 @@
-"""checkpoint.fork: a branch of files and conversation, in a directory of its own or in place."""
+"""checkpoint.fork: a branch of files, conversation and task state, in a directory of its own or in place."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
+from mulligan.control.carried_state import brought_to_fork, carried, planned_for_fork
 from mulligan.control.handlers.project import wait_until_watching
 from mulligan.control.handlers.restore import copied
 from mulligan.control.methods import Params, method
@@ -41,7 +42,7 @@ class ForkParams(Params, frozen=True, kw_only=True):
 
 @method("checkpoint.fork", ForkParams)
 def fork(call: Call, params: ForkParams) -> dict[str, Any]:
-    """Branch off at a checkpoint: its files, and a conversation that goes on from there."""
+    """Branch off at a checkpoint: its files, and a conversation that goes on from there with the task state of then."""
     if params.into and params.in_place:
         raise UsageError("a fork goes into a directory or stays in place", hint="give --into or --in-place")
     if params.into and (not os.path.isabs(params.into) or "\0" in params.into):
@@ -54,7 +55,7 @@ def fork(call: Call, params: ForkParams) -> dict[str, Any]:
     position = names.position(params.id, session)
     title = params.name or f"fork of {position.label}"
     if params.in_place:
-        answer = _in_place(call, worker, position, params, copied(call, worker, position, session, title))
+        answer = _in_place(call, worker, position, params, session, copied(call, worker, position, session, title))
     else:
         answer = _into_directory(call, worker, position, params, session, title)
     if not params.dry_run:
@@ -71,10 +72,12 @@ def _into_directory(
     call.services.registry.require_allowed(place)
     root, directory = show_path(worker.root), show_path(place)
     conversation = prepare(store, position, session, title, directory=directory, moved_from=root)
+    state_then = carried(call, worker, position, session)
     made = layout(store, worker.project_id, position.cut)
     if params.dry_run:
         warnings = [*_missing(made, None), *_absent(worker, made, conversation)]
-        return _answer(worker, position, params, conversation, place, made, warnings)
+        answer = _answer(worker, position, params, conversation, place, made, warnings)
+        return answer | planned_for_fork(state_then, conversation)
     outcome = lay_out(store, made, place, worker.root)
     forked = call.services.registry.add(os.fsdecode(place))
     wait_until_watching(call, forked)
@@ -84,12 +87,18 @@ def _into_directory(
     missing = _missing(made, outcome)
     warnings = [*missing, *_absent(worker, made, conversation)]
     answer = _answer(worker, position, params, conversation, place, made, warnings)
-    partial = missing or conversation.refused
-    return answer | {"checkpoint": checkpoint_object(branch, worker.root), **({"exit_status": 3} if partial else {})}
+    answer |= {"checkpoint": checkpoint_object(branch, worker.root)}
+    answer |= {"exit_status": 3} if missing or conversation.refused else {}
+    return answer | brought_to_fork(call, state_then, conversation, forked.root, warnings)
 
 
 def _in_place(
-    call: Call, worker: ProjectWorker, position: Position, params: ForkParams, conversation: Conversation
+    call: Call,
+    worker: ProjectWorker,
+    position: Position,
+    params: ForkParams,
+    session: str,
+    conversation: Conversation,
 ) -> dict[str, Any]:
     restorer = Restorer(worker)
 
@@ -104,7 +113,9 @@ def _in_place(
     fields = outcome_fields(result)
     if params.dry_run:
         warnings = fields["warnings"] + _why_none(conversation)
-        return _answer(worker, position, params, conversation, worker.root, None, warnings) | {"plan": fields["plan"]}
+        answer = _answer(worker, position, params, conversation, worker.root, None, warnings)
+        state_then = carried(call, worker, position, session)
+        return answer | {"plan": fields["plan"]} | planned_for_fork(state_then, conversation)
     parent = result.after or position.checkpoint
     assert parent is not None  # what is no checkpoint of its own becomes one
     conversation = bring(conversation, call.services.store, worker.project_id, parent.id)
@@ -115,7 +126,9 @@ def _in_place(
     warnings = fields["warnings"] + _why_none(conversation)
     answer = _answer(worker, position, params, conversation, worker.root, None, warnings)
     status = {"exit_status": 3} if conversation.refused else {}
-    return fields | answer | {"checkpoint": checkpoint_object(branch, worker.root), **status}
+    answer |= {"checkpoint": checkpoint_object(branch, worker.root), **status}
+    state_then = carried(call, worker, position, session)
+    return fields | answer | brought_to_fork(call, state_then, conversation, worker.root, warnings)
 
 
 def _answer(
