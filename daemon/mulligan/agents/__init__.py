@@ -1,1 +1,4 @@
-"""What agents use: servers and programs that their clients start. Each is a client of the control socket."""
+"""What agents are given, and what they give: hook programs, their inputs, plugins, settings, the MCP server.
+
+All of it talks to the daemon through the control socket. Standard library only where the client uses it.
+"""

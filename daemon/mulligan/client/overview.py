@@ -42,7 +42,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "config": "the configuration file",
     },
     "agents": {
+        "integrate": "hooks, commands and a status line for your agent",
         "mcp": "tools for agents, over the Model Context Protocol",
+        "statusline": "one line for the agent's status line",
+        "hook": "what an agent's hook runs",
     },
     "daemon": {
         "start": "start the daemon",

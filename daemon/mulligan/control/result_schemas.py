@@ -11,7 +11,7 @@ from typing import Any
 
 OBJECTS = {
     "Reasoned": "path:text ~path_b64:text reason:text",
-    "Tool": "name:text id:text is_error:bool",
+    "Tool": "name:text id:text is_error:bool ~unguarded:bool",
     "Git": "head:text branch:text",
     "Metadata": "total_tokens:int input_tokens:int output_tokens:int cache_creation_tokens:int cache_read_tokens:int"
     " model_used:text user_prompt:text ~file_changes:int ~added:int ~modified:int ~deleted:int ~snapshot_size:int",
@@ -38,11 +38,11 @@ OBJECTS = {
     " newer:bool moved_to:text? call:object? grade:text",
     "Version": "id:text ordinal:int? path:text ~path_b64:text renamed_from:text? timestamp:time kind:text size:int"
     " mode:int hash:text? session_id:text? prompt:text? prompt_number:int? tool:text? tool_id:text? model:text?"
-    " grade:text ~torn:bool ~reason:text",
+    " grade:text ~unguarded:bool ~torn:bool ~reason:text",
     "Origin": "checkpoint_id:text? ordinal:int? timestamp:time session_id:text? prompt:text? prompt_number:int?"
-    " tool:text? tool_id:text? model:text? grade:text",
+    " tool:text? tool_id:text? model:text? grade:text ~unguarded:bool",
     "Line": "line:int text:text ~text_b64:text checkpoint_id:text? ordinal:int? timestamp:time session_id:text?"
-    " prompt:text? prompt_number:int? tool:text? tool_id:text? model:text? grade:text",
+    " prompt:text? prompt_number:int? tool:text? tool_id:text? model:text? grade:text ~unguarded:bool",
     "Match": "path:text ~path_b64:text renamed_from:text? line_number:int line:text appeared:Origin vanished:Origin?"
     " last:object",
     "Project": "path:text ~path_b64:text state:text ~reason:text ~files:int ~dirs:int ~bytes:int"
@@ -131,7 +131,8 @@ RESULTS = {
     " checkpoints:[object] store:text",
     "daemon.status": "daemon:object project:Project? reason:text hint:text projects:[Project] sessions:[Session]"
     " store:Store warnings:[text]",
-    "daemon.stats": "projects:[object] rss_bytes:int cpu_seconds:number events:int batches:int transcripts:object",
+    "daemon.stats": "projects:[object] rss_bytes:int cpu_seconds:number events:int batches:int transcripts:object"
+    " hooks:object",
     "daemon.reload": "reloaded:bool config_file:text",
     "daemon.stop": "stopping:bool",
     "message.track": "tracked:bool commands:int",

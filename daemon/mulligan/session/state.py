@@ -8,6 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from mulligan.clock import NANOSECONDS
+from mulligan.model import Metadata
+from mulligan.session.events import CallGuarded, PromptHeard
 from mulligan.session.tools import ToolClass
 from mulligan.session.usage import Tally
 from mulligan.transcript.events import Command, Prompt, Queued
@@ -15,6 +17,9 @@ from mulligan.transcript.events import Command, Prompt, Queued
 MOST_CALLS = 256
 MOST_QUEUED = 64
 MOST_KEYS = 256
+#: What hooks told and no line has told yet.
+MOST_HEARD = 16
+MOST_GUARDS = 64
 #: Without any line of the session for so long, a call that has no result is taken to have none.
 CALL_TIMEOUT = 3600 * NANOSECONDS
 #: A model that was asked answers, or fails, in less; a client that was killed writes no end of the turn.
@@ -36,6 +41,20 @@ class Call(msgspec.Struct):
     closed: bool = False
     guessed: bool = False
     background: bool = False
+
+
+class Guard(msgspec.Struct):
+    """What a hook told of a call, and what came of it.
+
+    `opened`: the call's line was seen, behind the line `parent`. `judged`: a checkpoint before the call, if it is worth
+    one, was asked for. `late`: enough time went by for all lines to come.
+    """
+
+    told: CallGuarded
+    opened: bool = False
+    judged: bool = False
+    parent: str = ""
+    late: bool = False
 
 
 class Turn(msgspec.Struct):
@@ -66,6 +85,22 @@ class State(msgspec.Struct):
     command: Command | None = None
     caveat: str = ""
     keys: dict[str, bool] = {}
+    guards: dict[str, Guard] = {}
+    heard: list[PromptHeard] = []
+
+
+def counts_of(state: State) -> Metadata:
+    """What a checkpoint says of its session: the counts up to now."""
+    tokens = state.tally.sum
+    return Metadata(
+        total_tokens=tokens.total,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        cache_creation_tokens=tokens.cache_creation,
+        cache_read_tokens=tokens.cache_read,
+        model_used=state.model,
+        user_prompt=state.prompt_text,
+    )
 
 
 def at_work(state: State, silence: int) -> bool:
