@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 StrategyName = Literal["manual", "per_prompt", "per_tool_use", "smart"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+LegacyImport = Literal["namespace", "off"]
 
 _Flag = Annotated[bool, Meta(extra={"expected": "true or false"})]
 _Size = Annotated[
@@ -65,11 +66,41 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     interval: Annotated[int, Meta(ge=1, le=366 * 86_400)] | None = None
     scrub: Annotated[int, Meta(ge=86_400, le=366 * 86_400)] | None = 30 * 86_400
     drill: Annotated[int, Meta(ge=3600, le=366 * 86_400)] | None = 86_400
+    database_path: (
+        Annotated[
+            str, Meta(pattern=r"^(/|~/)[^\x00]*[^/\x00]$", extra={"expected": "null, or an absolute path or ~/…"})
+        ]
+        | None
+    ) = None
+    history_limit: Annotated[int, Meta(ge=1, le=10_000, extra={"expected": "a whole number of 1 to 10000"})] = 10
+    autosave_every: Annotated[
+        int, Meta(ge=0, le=1_000_000, extra={"expected": "a number of prompts; false or 0 is never"})
+    ] = 5
+    handoff: _Flag = True
+    handoff_dir: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^(?!/|~)(?!(.*/)?\.\.?(/|$))[^\x00]+$",
+                extra={"expected": "null, or a directory below the project: no absolute path, and no .. in it"},
+            ),
+        ]
+        | None
+    ) = None
+    max_injection_chars: Annotated[
+        int, Meta(ge=0, le=1_000_000, extra={"expected": "a number of characters; 0 is nothing"})
+    ] = 20_000
+    legacy_import: LegacyImport = "namespace"
     log_level: LogLevel = "info"
 
     def directories(self, key: Literal["exclude", "include", "claude_config_dirs"], home: str) -> list[str]:
         """The paths and patterns of a key, with `~` replaced by the home directory."""
         return [home + text[1:] if text.startswith("~") else text for text in getattr(self, key)]
+
+    def state_database(self, home: str) -> str | None:
+        """The configured place of the state database, with `~` replaced by the home directory."""
+        path = self.database_path
+        return home + path[1:] if path and path.startswith("~") else path
 
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Config)}
@@ -124,7 +155,8 @@ def dump(config: Config) -> str:
     values |= {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
     values |= {key: "off" if values[key] is None else show_duration(values[key]) for key in DURATION_KEYS}
     # PyYAML leaves U+0085 as it is, and reads it as a line break; escaping is for all or none.
-    plain = all(text.isprintable() for value in values.values() if isinstance(value, list) for text in value)
+    texts = [text for value in values.values() for text in (value if isinstance(value, list) else [value])]
+    plain = all(text.isprintable() for text in texts if isinstance(text, str))
     return str(yaml.safe_dump(values, sort_keys=False, allow_unicode=plain, width=10_000))
 
 
@@ -163,7 +195,9 @@ def _value(pair: Pair, file: str) -> Any:
 
 
 def _plain(key: str, value: Any) -> Any:
-    """Sizes as bytes, durations as seconds; everything else as it is."""
+    """Sizes as bytes, durations as seconds, no autosave as 0; everything else as it is."""
+    if key == "autosave_every" and value is False:
+        return 0
     if key in SIZE_KEYS and isinstance(value, str):
         return parse_size(value)
     if key not in DURATION_KEYS:

@@ -29,6 +29,8 @@ def schema() -> dict[str, Any]:
         properties[key]["anyOf"] = [{"const": "off"}, duration]
         default = getattr(Config(), key)
         properties[key]["default"] = "off" if default is None else show_duration(default)
+    autosave = properties["autosave_every"]
+    autosave["anyOf"] = [{name: autosave.pop(name) for name in ("type", "minimum", "maximum")}, {"const": False}]
     definition = whole["$defs"]["Config"]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **definition, "title": "mulligan config.yaml"}
 

@@ -20,6 +20,7 @@ from mulligan.project.worker import ProjectWorker
 from mulligan.store.search_index import budget_of
 from mulligan.store.state import StateDatabase
 from mulligan.store.store import Store
+from mulligan.taskstate.store import TaskStates
 
 
 @dataclass(slots=True)
@@ -30,6 +31,7 @@ class Services:
     registry: Registry
     settings: Settings
     state: StateDatabase
+    states: TaskStates
     integrity: Integrity
     bus: Bus
     places: Places

@@ -1,7 +1,7 @@
-"""The state database: settings. Other things of the user's own that no log can give back will live here too.
+"""The state database: settings and task state, things of the user's own that no log can give back.
 
-SQLite in WAL mode with full synchronisation: a committed setting survives a crash. A database of a newer version is
-read and not written.
+SQLite in WAL mode with full synchronisation: what was committed survives a crash, and a crash leaves the state before
+or after a transaction. A database of a newer version is read and not written, not by a byte.
 """
 
 from __future__ import annotations
@@ -11,29 +11,30 @@ import os
 import sqlite3
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
-from mulligan.errors import IntegrityError, ReadOnlyError
+from mulligan.errors import BusyError, IntegrityError, MulliganError, ReadOnlyError
+from mulligan.faults import point
 from mulligan.store.atomic import make_private_directory
+from mulligan.store.state_schema import STEPS, VERSION
 
 log = logging.getLogger(__name__)
-VERSION = 1
 #: Under this scope stands what is known of the store as a whole.
 _STORE, _BUDGET, _DRILL, _ERASING = "store", "budget_bytes", "last_drill", "erasing"
 _MOST_BUDGET, _LEAST_BUDGET = 10 << 30, 1 << 20
 _WAL_TRIES, _WAL_PAUSE_SECONDS = 250, 0.02
-_SCHEMA = """
-create table setting (
-    scope text not null, subject text not null, key text not null, value text not null,
-    primary key (scope, subject, key)
-) without rowid;
-"""
+_BUSY_SECONDS = 5
 
 
 class StateDatabase:
-    """Settings by scope; any thread. Raises IntegrityError when it cannot be read: it is never started afresh."""
+    """Settings by scope, and transactions for others; any thread.
+
+    Raises IntegrityError when it cannot be read: it is never started afresh.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -41,7 +42,7 @@ class StateDatabase:
         self._lock = threading.Lock()
         if not os.path.exists(path):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS)
         try:
             self.newer = self._migrate()
         except sqlite3.DatabaseError as error:
@@ -57,12 +58,15 @@ class StateDatabase:
             return True
         self._use_wal()
         self._db.execute("pragma synchronous = full")
+        self._db.execute("pragma foreign_keys = on")
         self._db.execute("begin immediate")
         # another process may have done it while this one waited for the lock
         (version,) = self._db.execute("pragma user_version").fetchone()
-        if version == 0:
-            self._db.execute(_SCHEMA)
-            self._db.execute(f"pragma user_version = {VERSION}")
+        for number, step in enumerate(STEPS[version:], version + 1):
+            for statement in step:
+                self._db.execute(statement)
+            point("state.migrated")
+            self._db.execute(f"pragma user_version = {number}")
         self._db.execute("commit")
         return bool(version > VERSION)
 
@@ -83,6 +87,44 @@ class StateDatabase:
         """Close the database."""
         with self._lock:
             self._db.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for questions alone. Raises IntegrityError and BusyError for what SQLite says."""
+        with self._lock, self._explained():
+            yield self._db
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The connection within one transaction that has the write lock from its start; other processes wait.
+
+        It is durable when the block has ended, and undone as a whole after an exception. Raises ReadOnlyError,
+        BusyError, and MulliganError for a full or failing disk.
+        """
+        self._require_writable()
+        with self._lock, self._explained():
+            self._db.execute("begin immediate")
+            try:
+                yield self._db
+                point("state.commit")
+                self._db.execute("commit")
+            except BaseException:
+                if self._db.in_transaction:  # SQLite has rolled back by itself when the disk is full
+                    self._db.execute("rollback")
+                raise
+        point("state.committed")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if (error.sqlite_errorcode or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise BusyError(f"{self.path} is being written by others", hint="try again") from error
+            raise MulliganError(f"{self.path}: {error}", hint="look at the disk, and at: mulligan doctor") from error
+        except sqlite3.DatabaseError as error:
+            hint = "mulligan doctor checks it; bring back a backup if it is damaged"
+            raise IntegrityError(f"{self.path} cannot be read: {error}", hint=hint) from error
 
     def settings(self, scope: str, subject: str) -> dict[str, object]:
         """What is set for one subject (a project's path, a session's id, "" globally)."""
@@ -116,18 +158,10 @@ class StateDatabase:
 
     def replace(self, scope: str, subject: str, values: dict[str, object]) -> None:
         """Set everything of one subject, in one step. Raises ReadOnlyError."""
-        self._require_writable()
         rows = [(scope, subject, key, msgspec.json.encode(value).decode()) for key, value in values.items()]
-        with self._lock:
-            self._db.execute("begin immediate")
-            try:
-                self._db.execute("delete from setting where scope = ? and subject = ?", (scope, subject))
-                self._db.executemany("insert into setting values (?, ?, ?, ?)", rows)
-                self._db.execute("commit")
-            except BaseException:
-                if self._db.in_transaction:  # SQLite has rolled back by itself when the disk is full
-                    self._db.execute("rollback")
-                raise
+        with self.writing() as db:
+            db.execute("delete from setting where scope = ? and subject = ?", (scope, subject))
+            db.executemany("insert into setting values (?, ?, ?, ?)", rows)
 
     def keep_drill(self, result: dict[str, Any]) -> None:
         """Remember how the last drill ended. Raises ReadOnlyError."""

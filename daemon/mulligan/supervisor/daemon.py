@@ -40,7 +40,9 @@ from mulligan.supervisor.schedule import Schedule
 from mulligan.supervisor.signals import handled
 from mulligan.supervisor.snapshots import LOOK_SECONDS as SNAPSHOT_SECONDS
 from mulligan.supervisor.snapshots import Snapshots
+from mulligan.supervisor.state_triggers import StateTriggers
 from mulligan.supervisor.tasks import Tasks
+from mulligan.taskstate.store import TaskStates
 from mulligan.watch.observer import make_observer
 
 log = logging.getLogger(__name__)
@@ -76,7 +78,8 @@ class Daemon:
 
     def _assemble(self) -> None:
         self._bus = Bus(self._store.clock.now)
-        self._state = StateDatabase(self._places.state_db)
+        self._state = StateDatabase(self._state_path())
+        self._states = TaskStates(self._state, self.config, self._store.clock.now)
         self._registry = Registry(self._store, self._bus, self.config, self._places, make_observer)
         self._settings = Settings(self._state, self.config)
         default = default_budget(self._state, self._store.directory)
@@ -91,6 +94,7 @@ class Daemon:
             registry=self._registry,
             settings=self._settings,
             state=self._state,
+            states=self._states,
             integrity=self._integrity,
             bus=self._bus,
             places=self._places,
@@ -105,15 +109,26 @@ class Daemon:
         self._collecting = Collecting(self._space, self._store, self._threadsafe, self._tasks.spawn)
         self._indexing = Indexing(self._store, lambda: self._services.index_budget)
         self._integrity_jobs = IntegrityJobs(self._store, self._state, self._integrity, self._bus, self.config)
+        self._triggers = StateTriggers(self._states, self._store)
         self._adoption = Adoption(self._registry, self.config)
         self._follower = Follower(
-            self._store, self._registry, self._settings, self._services.claude_config_dirs, self._adoption
+            self._store,
+            self._registry,
+            self._settings,
+            self._services.claude_config_dirs,
+            self._adoption,
+            self._triggers.observe,
         )
         self._services.track = self._follower.track
         self._services.forget = self._follower.forget
         self._services.transcript_counts = self._follower.describe
         self._services.found_projects = self._follower.found_projects
         self._server = Server(self._services, self._tasks.spawn)
+
+    def _state_path(self) -> str:
+        """The environment is nearer than the file; what the file says holds from the next start on."""
+        configured = self._config.state_database(self._places.home)
+        return configured if configured and not self._environ.get("MULLIGAN_STATE_DB") else self._places.state_db
 
     def config(self) -> Config:
         """The configuration in effect."""
@@ -183,11 +198,12 @@ class Daemon:
             self._schedule.every(self._config.interval, "interval", self._take_interval)
 
     async def _clean_up(self) -> None:
-        """Forget what the configured policy does not keep, project by project."""
+        """Forget what the configured policy does not keep, project by project, and states that nothing refers to."""
         policy = upkeep.configured(self._config)
         for worker in self._registry.workers() if policy != Policy() else ():
             if worker.health.state != "failed":
                 await asyncio.wrap_future(worker.call(partial(upkeep.clean_up, worker, policy)))
+        await asyncio.to_thread(self._triggers.drop_versions)
 
     async def _take_interval(self) -> None:
         """A checkpoint of every project whose tree is not the one of its current checkpoint."""
