@@ -20,6 +20,7 @@ from mulligan.project.worker import ProjectWorker
 from mulligan.store.search_index import budget_of
 from mulligan.store.state import StateDatabase
 from mulligan.store.store import Store
+from mulligan.taskstate.handoffs import Handoffs
 from mulligan.taskstate.store import TaskStates
 
 
@@ -32,6 +33,7 @@ class Services:
     settings: Settings
     state: StateDatabase
     states: TaskStates
+    handoffs: Handoffs
     integrity: Integrity
     bus: Bus
     places: Places

@@ -91,6 +91,7 @@ class Registry:
                 self._bus.publish("project", project=os.fsdecode(worker.root), state=EXCLUDED)
             else:
                 worker.call(partial(worker.set_limits, limits))
+                worker.call(partial(worker.judge_anew, self._leave_out_own))
         for worker in self._begin_known():
             self._tell_outer(worker.root)
         self.include()
@@ -127,7 +128,10 @@ class Registry:
         return worker
 
     def _rules(self, root: bytes) -> IgnoreRules:
-        return IgnoreRules(root, boundaries=self._nested(root), environ=os.environ)
+        return IgnoreRules(root, boundaries=self._nested(root), exclude=self._config().own_files(), environ=os.environ)
+
+    def _leave_out_own(self, rules: IgnoreRules) -> bool:
+        return rules.set_excluded(self._config().own_files())
 
     def _nested(self, root: bytes) -> list[bytes]:
         """The roots of other projects below a root: they are theirs to capture."""
@@ -138,7 +142,7 @@ class Registry:
         """The project around a root that came or went has to judge what lies there anew."""
         outer = self.holding(os.path.dirname(root))
         if outer is not None:
-            outer.call(lambda: outer.set_boundaries(self._nested(outer.root)))
+            outer.call(lambda: outer.judge_anew(lambda rules: rules.set_boundaries(self._nested(outer.root))))
 
     def holding(self, path: bytes) -> ProjectWorker | None:
         """The project that a path belongs to: the innermost root above it."""

@@ -33,6 +33,8 @@ from mulligan.supervisor.adoption import Adoption
 from mulligan.supervisor.collecting import COLLECT_SECONDS, ROOM_SECONDS, Collecting
 from mulligan.supervisor.follow import Follower
 from mulligan.supervisor.growth import Growth
+from mulligan.supervisor.handing_off import LOOK_SECONDS as HANDOFF_SECONDS
+from mulligan.supervisor.handing_off import HandingOff
 from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
 from mulligan.supervisor.integrity_jobs import IntegrityJobs
 from mulligan.supervisor.notify import Notifier
@@ -42,6 +44,8 @@ from mulligan.supervisor.snapshots import LOOK_SECONDS as SNAPSHOT_SECONDS
 from mulligan.supervisor.snapshots import Snapshots
 from mulligan.supervisor.state_triggers import StateTriggers
 from mulligan.supervisor.tasks import Tasks
+from mulligan.taskstate.handoff_files import HandoffFiles
+from mulligan.taskstate.handoffs import Handoffs
 from mulligan.taskstate.store import TaskStates
 from mulligan.watch.observer import make_observer
 
@@ -80,6 +84,8 @@ class Daemon:
         self._bus = Bus(self._store.clock.now)
         self._state = StateDatabase(self._state_path())
         self._states = TaskStates(self._state, self.config, self._store.clock.now)
+        self._handoffs = Handoffs(self._store, self._states, HandoffFiles(self._places.data_dir, self.config))
+        self._states.on_change = self._handoffs.changed
         self._registry = Registry(self._store, self._bus, self.config, self._places, make_observer)
         self._settings = Settings(self._state, self.config)
         default = default_budget(self._state, self._store.directory)
@@ -95,6 +101,7 @@ class Daemon:
             settings=self._settings,
             state=self._state,
             states=self._states,
+            handoffs=self._handoffs,
             integrity=self._integrity,
             bus=self._bus,
             places=self._places,
@@ -119,6 +126,7 @@ class Daemon:
             self._adoption,
             self._triggers.observe,
         )
+        self._follower.on_end = self._handoffs.changed
         self._services.track = self._follower.track
         self._services.forget = self._follower.forget
         self._services.transcript_counts = self._follower.describe
@@ -156,6 +164,7 @@ class Daemon:
         self._schedule.every(ROOM_SECONDS, "room", self._collecting.look)
         self._schedule.every(LOOK_SECONDS, "search index", self._indexing.look)
         self._schedule.every(SNAPSHOT_SECONDS, "snapshot", Snapshots(self._store).look)
+        self._schedule.every(HANDOFF_SECONDS, "hand-off", HandingOff(self._handoffs, self.config).look)
         self._schedule.every(_GROWTH_SECONDS, "growth", Growth(self._services).look)
         self._integrity_jobs.schedule(self._schedule)
         self._schedule_interval()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 REDACTED = "[redacted]"
 
@@ -21,11 +22,11 @@ _TELLING = (
 #: What an option only says about a secret, and is none.
 _ABOUT = r"(?:file|path|dir|stdin|env|name|type|url|uri|limit|length|count|id|from|policy|expiry|ttl)"
 _NAMED = re.compile(
-    rf"(?<![\w.-])[\w.-]{{0,64}}?{_TELLING}[\w.-]{{0,64}}[\"']?\]?\s*(?P<sign>=>|(?<![=!<>])=(?!=)|:(?![:/]))\s*{_VALUE}", re.I
+    rf"(?<![\w.-])[\w.-]{{0,64}}?{_TELLING}[\w.-]{{0,64}}[\"']?\]?"
+    rf"\s*(?P<sign>=>|(?<![=!<>])=(?!=)|:(?![:/]))\s*{_VALUE}",
+    re.I,
 )
-_OPTION = re.compile(
-    rf"(?<![\w-])--?[\w-]{{0,64}}?{_TELLING}(?!-?{_ABOUT}\b)[\w-]{{0,64}}(?:=|\s+)(?!-){_VALUE}", re.I
-)
+_OPTION = re.compile(rf"(?<![\w-])--?[\w-]{{0,64}}?{_TELLING}(?!-?{_ABOUT}\b)[\w-]{{0,64}}(?:=|\s+)(?!-){_VALUE}", re.I)
 _MARKERS = (
     # private keys, whole; one that was cut ends with the text
     re.compile(r"(?P<secret>-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))", re.S),
@@ -34,15 +35,18 @@ _MARKERS = (
     re.compile(r"(?<=://)(?P<secret>[^\s/:@\"']{16,500})@"),
     # headers
     re.compile(
-        r"\bauthorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token|digest|apikey)\s+)?(?P<secret>[^\s\"',;]+)", re.I
+        r"\bauthorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token|digest|apikey)\s+)?(?P<secret>[^\s\"',;]+)",
+        re.I,
     ),
     re.compile(r"\bbearer\s+(?P<secret>[\w.~+/=-]{8,})", re.I),
-    re.compile(r"(?<![\w-])(?:x-[\w-]{0,40}(?:key|token|auth)[\w-]{0,40}|(?:set-)?cookie)\s*:\s*(?P<secret>[^\"'\n]+)", re.I),
+    re.compile(
+        r"(?<![\w-])(?:x-[\w-]{0,40}(?:key|token|auth)[\w-]{0,40}|(?:set-)?cookie)\s*:\s*(?P<secret>[^\"'\n]+)", re.I
+    ),
     # programs that take a password as a word of their command line
     re.compile(r"\b(?:mysql|mariadb)[\w-]*\b[^\n|;&]{0,200}?\s-p(?P<secret>[^\s\"']+)"),
     re.compile(r"\blogin\b[^\n|;&]{0,200}?\s-p[\s=]*(?P<secret>[^\s\"']+)"),
     re.compile(rf"\bsshpass\s+-p\s*{_VALUE}"),
-    re.compile(rf"\bredis-cli\b[^\n|;&]{0,200}?\s-a\s+{_VALUE}"),
+    re.compile(rf"\bredis-cli\b[^\n|;&]{{0,200}}?\s-a\s+{_VALUE}"),
     re.compile(r"(?<!\w)(?:-u|--user)[\s=]*[\"']?[^\s:\"'/]+:(?P<secret>(?!\d+\b)[^\s\"'/][^\s\"']*)"),
     re.compile(r"\bpass:(?P<secret>[^\s\"']+)"),
     re.compile(
@@ -67,6 +71,7 @@ _CHANGE = re.compile(r"(?<=[A-Z])[a-z0-9]|(?<=[a-z])[A-Z0-9]|(?<=[0-9])[A-Za-z]"
 
 _ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][\w.-]*)\s*=\s*(.*)")
 _SECRET_NAME = re.compile(rf"{_TELLING}|auth|dsn|salt|cert|pass|sign|private|webhook", re.I)
+_SECRET_KEY = re.compile(rf"{_TELLING}\Z", re.I)
 _PLAIN = re.compile(r"[a-z]+|[A-Z]+|[A-Z][a-z]+|[\d.]{1,7}|https?://[\w.:-]+/?|[/~.][\w./-]*", re.A)
 
 
@@ -87,6 +92,14 @@ class Redactor:
         text = _NAMED.sub(_named, text)
         text = _OPTION.sub(_assigned, text)
         return _WORD.sub(lambda found: REDACTED if _drawn_by_lot(found[0]) else found[0], text)
+
+    def redact_value(self, value: Any, name: str = "") -> Any:
+        """The same for every text in a value of JSON, keys too; what a key calls a secret goes in any case."""
+        if isinstance(value, str):
+            return REDACTED if value and _SECRET_KEY.search(name) else self.redact(value)
+        if isinstance(value, dict):
+            return {self.redact(key): self.redact_value(inner, key) for key, inner in value.items()}
+        return [self.redact_value(inner, name) for inner in value] if isinstance(value, list) else value
 
 
 def secret_values(data: bytes) -> Iterator[str]:

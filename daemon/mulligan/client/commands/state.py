@@ -12,7 +12,7 @@ from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.amounts import counted
 from mulligan.client.render.state import head_line, snapshots_table, state_lines, summary
-from mulligan.client.render.text import visible, word
+from mulligan.client.render.text import shown_path, visible, word
 from mulligan.errors import UsageError
 
 SUMMARY = "Keeps what a session is doing: title, goal, steps, next, blockers, decisions; and brings it back."
@@ -205,6 +205,24 @@ def backup(args: argparse.Namespace, context: Context) -> int:
     return context.emit(result, render)
 
 
+def _configure_handoff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument_group("how").add_argument("--print", action="store_true", help="print the text, not its path")
+    _which(parser)
+
+
+def handoff(args: argparse.Namespace, context: Context) -> int:
+    """Says where the file is; with `--print` what is in it."""
+    result = context.call("state.handoff", **_where(args, context))
+
+    def render(found: JsonObject) -> None:
+        if args.print:
+            context.lines([visible(line) for line in str(found.get("text") or "").splitlines()])
+        else:
+            context.line(context.short(shown_path(found)))
+
+    return context.emit(result, render)
+
+
 ACTIONS = {
     "save": Command(
         "Merges fields into a session's task state; what is not named stays, and null deletes.",
@@ -248,6 +266,12 @@ ACTIONS = {
         ("mulligan state restore-snapshot before-refactoring", "mulligan state restore-snapshot first --session 3f2a"),
         _configure_name,
         restore_snapshot,
+    ),
+    "handoff": Command(
+        "Writes what the next one has to know into a file: state, commands, files, failures; secrets are taken out.",
+        ("mulligan state handoff", "mulligan state handoff --print --session 3f2a"),
+        _configure_handoff,
+        handoff,
     ),
     "backup": Command(
         "Copies the task states of all sessions, and the settings, into one file while they are in use.",
