@@ -71,7 +71,7 @@ class HandoffFiles:
                 make_private_directory(self._own())
             top, names = os.fsencode(self._data_dir), [os.fsencode(DIRECTORY)]
         else:
-            top, names = root, os.fsencode(place).strip(b"/").split(b"/")
+            top, names = root, os.fsencode(place).rstrip(b"/").split(b"/")
         if not all(names) or {b".", b".."} & set(names):  # the configuration does not take it either
             raise RefusedError(f"{place} is no directory below the project", hint="see handoff_dir: in the README")
         try:
