@@ -95,13 +95,6 @@ class TaskStates:
         """One of them by its name. Raises NotFoundError."""
         return _named(self.snapshots(session), name)
 
-    def way_back(self, operation: str) -> tuple[str, Snapshot] | None:
-        """(session, snapshot) of the state that a restore of the project has replaced, if it has."""
-        query = "select session, name from snapshot where operation = ? and operation != ''"
-        with self.database.reading() as db:
-            found = db.execute(query, (operation,)).fetchone()
-        return None if found is None else (str(found[0]), self.snapshot(*found))
-
     def sessions(self, prefix: str = "") -> list[tuple[str, bytes]]:
         """(id, path of the project) of the sessions that have or had a state, by the beginning of their ids."""
         query = (
@@ -172,6 +165,26 @@ class TaskStates:
             made = self._replace(db, session, value, operation)
         self.on_change(session)
         return made
+
+    def take_back(self, undone: str, operation: str) -> tuple[str, str, bool] | None:
+        """Bring back what an operation on files had replaced, as a part of the one that undoes it.
+
+        (session, name of the snapshot, whether it was done): a state that was saved since then stays. None if the
+        operation had replaced none.
+        """
+        with self.database.writing() as db:
+            query = "select session, name, taken, value from snapshot where operation = ? and operation != ''"
+            found = db.execute(query, (undone,)).fetchone()
+            if found is None:
+                return None
+            session, name, taken, value = found
+            query = "select count(*) from state_version where session = ? and saved > ?"
+            (saved,) = db.execute(query, (session, taken)).fetchone()
+            if saved == 1:  # what the operation itself brought
+                self._replace(db, session, msgspec.json.decode(value), operation)
+        if saved == 1:
+            self.on_change(session)
+        return session, name, saved == 1
 
     # -- triggers -----------------------------------------------------------------------------------------------------
 
@@ -306,7 +319,7 @@ class TaskStates:
         db.execute(
             "delete from snapshot where session = ?1"
             " and id not in (select id from snapshot where session = ?1 order by id desc limit ?2)"
-            " and id not in (select max(id) from snapshot where session = ?1 and kind = 'pre_restore')",
+            " and id not in (select coalesce(max(id), 0) from snapshot where session = ?1 and kind = 'pre_restore')",
             (session, self._config().history_limit),
         )
         return Snapshot(name, kind, now, value, checkpoint, operation)

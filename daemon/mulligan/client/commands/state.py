@@ -182,7 +182,8 @@ def restore_snapshot(args: argparse.Namespace, context: Context) -> int:
     def render(found: JsonObject) -> None:
         context.line(f"the state is {visible(str(found.get('name')))} again", "safe")
         if found.get("undo"):
-            context.line(f"what it was: mulligan state restore-snapshot {word(str(found['undo']))}", "dim")
+            session = f" --session {word(args.session)}" if args.session else ""
+            context.line(f"what it was: mulligan state restore-snapshot {word(str(found['undo']))}{session}", "dim")
 
     return context.emit(result, render)
 

@@ -10,9 +10,9 @@ from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.amounts import ago, counted
 from mulligan.client.render.table import Cell, Column, table
-from mulligan.client.render.text import cut, pad, visible
+from mulligan.client.render.text import cut, pad, visible, word
 
-_LABEL = 10
+_LABEL = 11
 _STYLES = {"done": "safe", "completed": "safe", "blocked": "loss", "in_progress": "look", "active": "look"}
 _FIELDS = ("title", "status", "goal", "steps", "next", "blockers", "decisions", "files", "notes")
 
@@ -77,6 +77,37 @@ def summary(result: JsonObject) -> str:
     if blockers := result.get("blockers"):
         parts.append(counted(len(blockers) if isinstance(blockers, list) else int(blockers), "blocker"))
     return visible(", ".join([" ".join(parts[:2]), *parts[2:]]))
+
+
+def carried_lines(result: JsonObject) -> list[str]:
+    """The state that a restore or a fork takes along; none without one."""
+    state = result.get("state")
+    return [f"  task state    {summary(_counts(state.get('state') or {}))}"] if isinstance(state, dict) else []
+
+
+def brought_lines(result: JsonObject) -> list[str]:
+    """The state that was brought, and the way back from it."""
+    state = result.get("state")
+    if not isinstance(state, dict):
+        return []
+    session, undo = visible(str(state.get("session_id") or "")), state.get("undo")
+    lines = [f"task state of session {session[:8]}: {summary(_counts(state.get('state') or {}))}"]
+    back = f"what it was: mulligan state restore-snapshot {word(str(undo))} --session {session}"
+    return [*lines, *([back] if undo else [])]
+
+
+def _counts(state: dict[str, Any]) -> dict[str, Any]:
+    """What `summary` shows, of a whole state."""
+    found = state.get("steps")
+    steps = [step for step in found if isinstance(step, dict)] if isinstance(found, list) else []
+    done = sum(step.get("status") in ("done", "completed") for step in steps)
+    return {**state, "steps": {"total": len(steps), "done": done}}
+
+
+def summary_line(result: JsonObject) -> str:
+    """The state of a checkpoint's moment in a line; "" without one."""
+    state = result.get("state")
+    return summary(_counts(state.get("state") or {})) if isinstance(state, dict) else ""
 
 
 def snapshots_table(snapshots: list[dict[str, Any]], context: Context) -> list[str]:
