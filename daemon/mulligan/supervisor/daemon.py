@@ -33,7 +33,6 @@ from mulligan.supervisor.adoption import Adoption
 from mulligan.supervisor.collecting import COLLECT_SECONDS, ROOM_SECONDS, Collecting
 from mulligan.supervisor.follow import Follower
 from mulligan.supervisor.growth import Growth
-from mulligan.supervisor.handing_off import LOOK_SECONDS as HANDOFF_SECONDS
 from mulligan.supervisor.handing_off import HandingOff
 from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
 from mulligan.supervisor.integrity_jobs import IntegrityJobs
@@ -164,11 +163,12 @@ class Daemon:
         self._schedule.every(ROOM_SECONDS, "room", self._collecting.look)
         self._schedule.every(LOOK_SECONDS, "search index", self._indexing.look)
         self._schedule.every(SNAPSHOT_SECONDS, "snapshot", Snapshots(self._store).look)
-        self._schedule.every(HANDOFF_SECONDS, "hand-off", HandingOff(self._handoffs, self.config).look)
         self._schedule.every(_GROWTH_SECONDS, "growth", Growth(self._services).look)
         self._integrity_jobs.schedule(self._schedule)
         self._schedule_interval()
         self._tasks.spawn(self._collecting.begin(), "room")
+        handing_off = HandingOff(self._handoffs, self.config, self._threadsafe, self._tasks.spawn)
+        self._tasks.spawn(handing_off.begin(), "hand-offs")
         self._notifier.ready(self._status_text())
         log.info("mulligand answers at %s", self._places.socket)
         await self._stopping.wait()
@@ -178,6 +178,7 @@ class Daemon:
         await self._schedule.stop()
         await self._server.close()
         await asyncio.to_thread(self._follower.stop)
+        await handing_off.stop()
         await asyncio.to_thread(self._registry.stop)
         await asyncio.to_thread(self._store.log_end)
         await self._tasks.cancel()

@@ -48,6 +48,13 @@ class HandoffFiles:
             write_file(os.fsdecode(name), text.encode(), directory=directory)
         return self.path(root, session)
 
+    def written(self, root: bytes, session: str, otherwise: int) -> int:
+        """When a session's hand-off was written (wall clock), or something else if there is none."""
+        try:
+            return os.lstat(self.path(root, session)).st_mtime_ns
+        except (OSError, MulliganError):
+            return otherwise
+
     def remove(self, root: bytes, session: str) -> bool:
         """Remove a session's hand-off wherever it may lie; whether there was one."""
         name, found = _name(session), False

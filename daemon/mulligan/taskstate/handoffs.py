@@ -6,8 +6,10 @@ import glob
 import logging
 import os
 import threading
+from collections.abc import Callable
 
 from mulligan import child
+from mulligan.clock import NANOSECONDS
 from mulligan.config import Config
 from mulligan.errors import MulliganError
 from mulligan.store.store import Store
@@ -19,6 +21,7 @@ from mulligan.taskstate.store import TaskStates
 
 log = logging.getLogger(__name__)
 _SECONDS = 60.0
+_DAY = 86_400 * NANOSECONDS
 
 
 class Handoffs:
@@ -27,8 +30,10 @@ class Handoffs:
     def __init__(self, store: Store, states: TaskStates, files: HandoffFiles) -> None:
         self._store, self._states, self.files = store, states, files
         self._lock = threading.Lock()
-        self._pending: set[str] = set()
-        self._pending_lock = threading.Lock()
+        #: Sessions whose hand-offs tell what was.
+        self.pending: dict[str, None] = {}
+        #: Called when there is one; may not block.
+        self.wake: Callable[[], None] = lambda: None
 
     def write(self, session: str, root: bytes) -> tuple[bytes, str]:
         """Make a session's hand-off of what is stored now: where it lies, and its text.
@@ -46,17 +51,25 @@ class Handoffs:
 
     def changed(self, session: str) -> None:
         """Something that a session's hand-off tells is another now: it is made anew by the next `catch_up`."""
-        with self._pending_lock:
-            self._pending.add(session)
+        self.pending[session] = None
+        self.wake()
 
-    def catch_up(self, config: Config) -> None:
+    def find_stale(self) -> None:
+        """Sessions whose state is newer than their hand-offs have changed; of those without one, today's."""
+        correction = self._store.clock.correction
+        today = self._store.clock.now() - _DAY
+        for session, root in self._states.sessions():
+            found = self._states.load(session)
+            if found is not None and found.updated_at - correction > self.files.written(root, session, today):
+                self.pending[session] = None
+
+    def catch_up(self, config: Config, stop: Callable[[], bool] = lambda: False) -> None:
         """Make anew the hand-offs of the sessions that have a state and have changed; a failure is logged."""
-        with self._pending_lock:
-            pending, self._pending = sorted(self._pending), set()
-        for session in pending if config.handoff else ():
+        while self.pending and not stop():
+            session, _ = self.pending.popitem()  # in one step: others add to it meanwhile
             try:
                 root = dict(self._states.sessions(session)).get(session)
-                if root is not None and self._states.load(session) is not None:
+                if config.handoff and root is not None and self._states.load(session) is not None:
                     self.write(session, root)
             except MulliganError as error:
                 log.warning("the hand-off of session %s: %s", session, error.message)
