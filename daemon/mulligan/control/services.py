@@ -21,6 +21,7 @@ from mulligan.store.search_index import budget_of
 from mulligan.store.state import StateDatabase
 from mulligan.store.store import Store
 from mulligan.taskstate.handoffs import Handoffs
+from mulligan.taskstate.legacy_import import LegacyImport
 from mulligan.taskstate.store import TaskStates
 
 
@@ -34,6 +35,7 @@ class Services:
     state: StateDatabase
     states: TaskStates
     handoffs: Handoffs
+    legacy: LegacyImport
     integrity: Integrity
     bus: Bus
     places: Places

@@ -16,7 +16,7 @@ from mulligan.control import handlers as _handlers  # noqa: F401 - registers the
 from mulligan.control.server import Server, bind
 from mulligan.control.services import Services
 from mulligan.errors import MulliganError
-from mulligan.events import Bus
+from mulligan.events import Bus, Event
 from mulligan.journal.retention import Policy
 from mulligan.paths import Places, claude_config_dirs
 from mulligan.project import upkeep
@@ -45,6 +45,7 @@ from mulligan.supervisor.state_triggers import StateTriggers
 from mulligan.supervisor.tasks import Tasks
 from mulligan.taskstate.handoff_files import HandoffFiles
 from mulligan.taskstate.handoffs import Handoffs
+from mulligan.taskstate.legacy_import import LegacyImport
 from mulligan.taskstate.store import TaskStates
 from mulligan.watch.observer import make_observer
 
@@ -85,6 +86,8 @@ class Daemon:
         self._states = TaskStates(self._state, self.config, self._store.clock.now)
         self._handoffs = Handoffs(self._store, self._states, HandoffFiles(self._places.data_dir, self.config))
         self._states.on_change = self._handoffs.changed
+        self._legacy = LegacyImport(self._states, self._places.data_dir, self.config, self._store.clock.now)
+        self._bus.subscribe(self._on_event, None)
         self._registry = Registry(self._store, self._bus, self.config, self._places, make_observer)
         self._settings = Settings(self._state, self.config)
         default = default_budget(self._state, self._store.directory)
@@ -101,6 +104,7 @@ class Daemon:
             state=self._state,
             states=self._states,
             handoffs=self._handoffs,
+            legacy=self._legacy,
             integrity=self._integrity,
             bus=self._bus,
             places=self._places,
@@ -140,6 +144,15 @@ class Daemon:
     def config(self) -> Config:
         """The configuration in effect."""
         return self._config
+
+    def _on_event(self, event: Event) -> None:
+        """A project begins to be watched: it may have task state of an older program."""
+        if event.topic == "project" and event.data.get("state") == "watching":
+            root = os.fsencode(event.data["project"])
+            self._threadsafe(lambda: self._look_for_older_state(root))
+
+    def _look_for_older_state(self, root: bytes) -> None:
+        self._tasks.spawn(asyncio.to_thread(self._legacy.begin, root), "older task state")
 
     def _claude_dirs(self) -> list[str]:
         named = self._config.directories("claude_config_dirs", self._places.home)

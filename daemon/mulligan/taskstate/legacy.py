@@ -19,6 +19,8 @@ FILE, HISTORY = b"checkpoint.json", b"checkpoint-history.json"
 MOST_BYTES = 16 << 20
 _STATUSES = {"not_started": "active", "in_progress": "active", "blocked": "blocked", "done": "done"}
 _SHOWN = 200
+#: What a title of ours may have.
+_TITLE = 2000
 
 
 class _Task(msgspec.Struct, rename="camel"):
@@ -89,7 +91,7 @@ def _converted(found: _Checkpoint) -> dict[str, Any]:
     """The fields under our names. What 1.x has no word for is not made up; what we have none for stays a free field."""
     task = found.task or _Task()
     value = {
-        "title": task.title,
+        "title": task.title[:_TITLE] if task.title else None,
         "status": _STATUSES[task.status] if task.status else None,
         "goal": task.objective,
         "steps": list(_steps(found)),
@@ -99,6 +101,7 @@ def _converted(found: _Checkpoint) -> dict[str, Any]:
         "notes": found.notes,
         "summary": found.summary,
         "plan": found.current_plan,
+        "whole_title": task.title if task.title and len(task.title) > _TITLE else None,
     }
     return {key: inner for key, inner in value.items() if inner}
 
