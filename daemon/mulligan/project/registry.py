@@ -224,6 +224,20 @@ class Registry:
         self._tell_outer(root)
         return worker
 
+    def archive(self, root: bytes, reason: str) -> ProjectWorker:
+        """A project that is not watched and only holds what is put into it; one that is there already is returned."""
+        self._store.require_writable()
+        with self._lock:
+            if root in self._workers:
+                return self._workers[root]
+            known = {project.path: project.id for project in self._store.catalogue().projects()}
+            number = known.get(root, max(known.values(), default=0) + 1)
+            now = self._store.clock.now()
+            self._store.log.append([ProjectFact(number, root, "paused", 0, 0, 1, now, now, reason)])
+            worker = self._make_worker(self._store.catalogue().project(number))
+            worker.start()
+        return worker
+
     def end(self, worker: ProjectWorker, state: str) -> None:
         """Stop watching a project for good (`removed`, `excluded`); what was captured stays."""
         project = worker.record()

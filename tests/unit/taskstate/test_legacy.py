@@ -49,7 +49,7 @@ _texts = st.none() | st.lists(st.text(max_size=20), max_size=4)
 @given(
     st.fixed_dictionaries(
         {"task": st.fixed_dictionaries({"title": st.text(max_size=30), "objective": st.none() | st.text(max_size=30)})},
-        optional={name: _texts for name in ("currentPlan", "completedSteps", "nextSteps", "blockers", "notes")},
+        optional=dict.fromkeys(("currentPlan", "completedSteps", "nextSteps", "blockers", "notes"), _texts),
     )
 )
 def test_whatever_it_holds_is_a_state_of_ours(fields: dict[str, Any]) -> None:
