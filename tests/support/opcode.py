@@ -113,8 +113,9 @@ class Opcode:
 
     def restore(self, made: str) -> None:
         """Go back to one: what it does not name itself is deleted, and only what it names is known from then on."""
-        refs = [json.loads(path.read_text()) for path in (self.directory / "files/refs" / made).iterdir()]
-        there = {ref["path"]: ref for ref in refs if not ref["is_deleted"]}
+        refs = [json.loads(path.read_text()) for path in (self.directory / "files/refs" / made).glob("*.json")]
+        assert not any(ref["is_deleted"] for ref in refs), "opcode fails to load such a checkpoint"
+        there = {ref["path"]: ref for ref in refs}
         for path in [path for path in self.project.rglob("*") if path.is_file()]:
             if str(path.relative_to(self.project)) not in there:
                 path.unlink()
