@@ -155,7 +155,9 @@ def test_its_faults_are_reported_where_nothing_can_be_done(daemon: DaemonFixture
     put(project, b"a/b", b"2\n")
     put(project, b"gone", b"gone\n")
     put(project, b"cut", b"cut\n" * 100)
+    put(project, b".git/config", b"[core]\n")
     opcode = manager(daemon, project)
+    opcode.track(".git/config")
     name = opcode.checkpoint()
     opcode.pool(b"gone\n").unlink()
     whole = opcode.pool(b"cut\n" * 100)
@@ -170,6 +172,7 @@ def test_its_faults_are_reported_where_nothing_can_be_done(daemon: DaemonFixture
         "gone": "its content is gone",
         "cut": "its content is damaged",
     }
+    assert made["notes"] == [".git/config: not a path of the project's own, left out"]
     assert not daemon.call("checkpoint.show", project=result["timelines"][0]["archive"], id="1")["checkpoint"][
         "complete"
     ]

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from mulligan.model import Entry, Flag, Kind, Metadata
-from mulligan.watch.derived import VCS_DIRECTORIES
 
 #: A checkpoint that holds at least so much of its parent's tree unchanged (and two files) named every file there was.
 _WHOLE = 0.5
@@ -84,8 +83,11 @@ class Rebuilt:
     notes: list[str] = field(default_factory=list)
 
 
-def rebuild(nodes: dict[str, Node], root: str, held: Callable[[Ref], Held]) -> list[Rebuilt]:
-    """The checkpoints that are there with their trees, parents before children, else in the order of their times."""
+def rebuild(nodes: dict[str, Node], root: str, held: Callable[[Ref], Held | None]) -> list[Rebuilt]:
+    """The checkpoints that are there with their trees, parents before children, else in the order of their times.
+
+    `held` gives what there is of a file, and None for one that is not to be brought back.
+    """
     made: dict[str, Rebuilt] = {}
     for node in sorted(nodes.values(), key=lambda node: (len(_ancestors(nodes, node.id)), node.timestamp, node.id)):
         if not node.ghost:
@@ -115,7 +117,7 @@ def _ancestors(nodes: dict[str, Node], name: str) -> list[str]:
 
 
 def _rebuilt(
-    nodes: dict[str, Node], node: Node, root: str, held: Callable[[Ref], Held], made: dict[str, Rebuilt]
+    nodes: dict[str, Node], node: Node, root: str, held: Callable[[Ref], Held | None], made: dict[str, Rebuilt]
 ) -> Rebuilt:
     above = _ancestors(nodes, node.id)
     parent = next((name for name in above if name in made), "")
@@ -146,14 +148,14 @@ def _rebuilt(
     return one
 
 
-def _own(one: Rebuilt, root: str, held: Callable[[Ref], Held]) -> Iterator[tuple[bytes, Held]]:
+def _own(one: Rebuilt, root: str, held: Callable[[Ref], Held | None]) -> Iterator[tuple[bytes, Held]]:
     """The files that a checkpoint names itself, by their paths in the project."""
     for ref in one.node.refs:
         path = relative(ref.path, root)
-        if path is None:
-            one.notes.append(f"{ref.path}: not a path in the project, left out")
-            continue
         what = Held(Entry(Kind.ABSENT)) if ref.deleted else held(ref)
+        if path is None or what is None:
+            one.notes.append(f"{ref.path}: not a path of the project's own, left out")
+            continue
         if what.repaired:
             one.notes.append(f"{ref.path}: {what.repaired}")
         yield path, what
@@ -176,14 +178,14 @@ def _file_name(path: bytes) -> bytes:
 
 
 def relative(path: str, root: str) -> bytes | None:
-    """A path below the project, as ours are; None for what is outside of it or belongs to version control."""
+    """A path below the project, as ours are; None for what is outside of it."""
     inside = path.removeprefix(root.rstrip("/") + "/") if root else path
     try:
         coded = inside.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return None
     names = coded.split(b"/")
-    bad = {b"", b".", b".."} & set(names) or b"\0" in coded or VCS_DIRECTORIES & set(names)
+    bad = {b"", b".", b".."} & set(names) or b"\0" in coded
     return None if bad or max(map(len, names)) > 255 else coded
 
 

@@ -22,9 +22,11 @@ from mulligan.project.worker import ProjectWorker
 from mulligan.store.encoding import BLOCK_THRESHOLD
 from mulligan.store.records import AnyFact, CheckpointFact, CurrentFact, SessionFact
 from mulligan.store.store import Store
+from mulligan.watch.derived import VCS_DIRECTORIES
 
 #: Why an archive is not watched; how it is known for one.
 REASON = "imported from opcode: it holds the past alone"
+_VERSION_CONTROL = frozenset(map(os.fsdecode, VCS_DIRECTORIES))
 _DIRECTORY = Held(Entry(Kind.DIR, 0o755))
 
 
@@ -50,7 +52,9 @@ def rebuilt(timeline: Timeline, limit: int, store: Store) -> list[Rebuilt]:
     """The checkpoints of a timeline with their trees; contents are looked at and let go again."""
     known: dict[Ref, Held] = {}
 
-    def look(ref: Ref) -> Held:
+    def look(ref: Ref) -> Held | None:
+        if _VERSION_CONTROL.intersection(ref.path.split("/")):
+            return None
         if ref not in known:
             found = held(timeline, ref, limit)[0]
             lost = found.entry.kind == Kind.UNKNOWN and found.entry.reason != EMPTY

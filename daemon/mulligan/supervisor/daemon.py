@@ -22,6 +22,7 @@ from mulligan.paths import Places, claude_config_dirs
 from mulligan.project import upkeep
 from mulligan.project.checkpoints import Request
 from mulligan.project.integrity import Integrity
+from mulligan.project.opcode_import import REASON as ARCHIVED
 from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
 from mulligan.project.space import Space
@@ -224,7 +225,8 @@ class Daemon:
         """Forget what the configured policy does not keep, project by project, and states that nothing refers to."""
         policy = upkeep.configured(self._config)
         for worker in self._registry.workers() if policy != Policy() else ():
-            if worker.health.state != "failed":
+            # what an import has brought is old from the start
+            if worker.health.state != "failed" and worker.record().reason != ARCHIVED:
                 await asyncio.wrap_future(worker.call(partial(upkeep.clean_up, worker, policy)))
         await asyncio.to_thread(self._triggers.drop_versions)
 

@@ -152,7 +152,7 @@ def _value(value: Any) -> Iterator[str]:
 def _failures(handoff: Handoff) -> Iterator[str]:
     yield from ("", "## Open failures", "")
     if not handoff.failures:
-        yield "None: what failed was done again later, and did not fail."
+        yield "None."
     for failed in handoff.failures:
         code = f", exit {failed.exit}" if failed.tool == "Bash" else ""
         yield f"- {to_rfc3339(failed.start)} {_line(failed.tool)}{code}: {_code(failed.what)}"
