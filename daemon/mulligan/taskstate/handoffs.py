@@ -78,7 +78,7 @@ class Handoffs:
         catalogue = self._store.catalogue()
         project = next((known.id for known in catalogue.projects() if known.path == root), 0)
         record = record_of(catalogue, project, root, session, self._states.load(session), self._store.clock.now())
-        secrets = list(environment_files(catalogue, self._store.contents, project))
+        secrets = list(environment_files(catalogue, self._store.contents, project, root))
         question = Question(record, self._transcripts(session, record), secrets)
         try:
             answer = child.ask("mulligan.taskstate.handoff_child", question, Answer, seconds=_SECONDS)

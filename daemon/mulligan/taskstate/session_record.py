@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
@@ -12,13 +14,14 @@ from mulligan.store.catalogue import Catalogue, join_path
 from mulligan.store.contents import Contents
 from mulligan.taskstate.handoff import COMMANDS, FAILURES, FILES, Changed, Failed, Handoff, Ran
 from mulligan.taskstate.store import TaskState
+from mulligan.watch.patterns import read_regular
 
 #: A session has thousands of calls at most; of more the first ones are left out.
 _CALLS = 10_000
 #: So many checkpoints are asked whether they hold a version.
 _CHECKPOINTS = 2000
 #: Environment files are small and few; what is in more or larger ones is found by its form alone.
-_ENV_FILES, _ENV_BYTES = 200, 64 * 1024
+_ENV_FILES, _ENV_BYTES, _ENV_DIRECTORIES = 200, 64 * 1024, 2000
 
 
 class _Called(msgspec.Struct, frozen=True):
@@ -132,8 +135,12 @@ def _complete_checkpoints(catalogue: Catalogue, project: int) -> list[Checkpoint
     return sorted((made for made in found if made.complete), key=lambda made: (-made.timestamp, -made.ordinal))
 
 
-def environment_files(catalogue: Catalogue, contents: Contents, project: int) -> Iterable[bytes]:
-    """Every version of the environment files that a project has or had, for what is in them is told to nobody."""
+def environment_files(catalogue: Catalogue, contents: Contents, project: int, root: bytes) -> Iterator[bytes]:
+    """The environment files of a project as they are, ignored ones too, and every version that was captured of them.
+
+    What is in them is told to nobody. Any link may lead to one: it is read to be left out.
+    """
+    yield from islice(_on_disk(catalogue, project, root), _ENV_FILES)
     cursor = catalogue.db.execute(
         "select distinct r.hash from path p join row r on r.path = p.id where p.project = ? and r.kind = ?"
         " and (cast(p.name as text) glob '.env*' or cast(p.name as text) glob '*.env') and r.size <= ?"
@@ -145,3 +152,19 @@ def environment_files(catalogue: Catalogue, contents: Contents, project: int) ->
             yield contents.read(digest)
         except IntegrityError:
             continue
+
+
+def _on_disk(catalogue: Catalogue, project: int, root: bytes) -> Iterator[bytes]:
+    """Those in the root and in the directories that are captured, the upper ones first."""
+    cursor = catalogue.db.execute(
+        "select dir, name from path where project = ? and kind = ? order by length(dir), dir limit ?",
+        (project, Kind.DIR, _ENV_DIRECTORIES),
+    )
+    for directory in [root, *(os.path.join(root, join_path(*found)) for found in cursor.fetchall())]:
+        try:
+            names = [name for name in os.listdir(directory) if name.startswith(b".env") or name.endswith(b".env")]
+        except OSError:
+            continue
+        for name in names:
+            if (data := read_regular(os.path.join(directory, name), _ENV_BYTES, follow=True)) is not None:
+                yield data

@@ -89,6 +89,25 @@ def test_V2_nothing_of_an_environment_file_and_no_token_is_in_it(daemon: DaemonF
     assert "tangerine" not in daemon.log()
 
 
+def test_V2_an_environment_file_that_is_ignored_is_one_all_the_same(daemon: DaemonFixture, project: Path) -> None:
+    (project / ".git").mkdir()
+    put(project, b".gitignore", b"*.env\n.env.local\n")
+    put(project, b"api/.env.local", b"WORDS=correct horse battery\n")
+    put(project, b"api/prod.env", b"PIN_TOKEN=quiet-lake\n")
+    live = worked(daemon, project)
+    state = {"notes": "say correct horse battery, then quiet-lake"}
+    daemon.call("state.save", session=live.session, project=project, state=state)
+    text = daemon.call("state.handoff", session=live.session)["text"]
+    assert "correct" not in text and "quiet" not in text and r"say \[redacted\], then \[redacted\]" in text
+
+
+def test_V2_a_purge_of_the_project_takes_its_hand_offs(daemon: DaemonFixture, project: Path) -> None:
+    live = worked(daemon, project)
+    path = Path(daemon.call("state.handoff", session=live.session)["path"])
+    daemon.call("project.remove", project=project, purge=True, confirmed=True)
+    daemon.until(lambda: not path.exists())
+
+
 def test_T14_it_is_made_anew_when_the_state_changes_and_goes_with_it(daemon: DaemonFixture, project: Path) -> None:
     live = worked(daemon, project)
     path = daemon.data_dir / "handoff" / f"handoff-{live.session}.md"
