@@ -97,6 +97,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The paths and patterns of a key, with `~` replaced by the home directory."""
         return [home + text[1:] if text.startswith("~") else text for text in getattr(self, key)]
 
+    def own_files(self) -> list[str]:
+        """What mulligan itself writes into projects, as lines of an ignore file: hand-offs, if they lie there."""
+        if self.handoff_dir is None:
+            return []
+        directory = re.sub(r"([\\*?\[\]!# ])", r"\\\1", self.handoff_dir.strip("/"))
+        return [f"/{directory}/handoff-*.md", f"/{directory}/handoff-*.md.new"]
+
     def state_database(self, home: str) -> str | None:
         """The configured place of the state database, with `~` replaced by the home directory."""
         path = self.database_path

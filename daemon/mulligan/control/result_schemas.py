@@ -45,7 +45,7 @@ OBJECTS = {
     " prompt:text? prompt_number:int? tool:text? tool_id:text? model:text? grade:text ~unguarded:bool",
     "Match": "path:text ~path_b64:text renamed_from:text? line_number:int line:text appeared:Origin vanished:Origin?"
     " last:object",
-    "Project": "path:text ~path_b64:text state:text ~reason:text ~files:int ~dirs:int ~bytes:int"
+    "Project": "path:text ~path_b64:text state:text ~reason:text ~hint:text ~files:int ~dirs:int ~bytes:int"
     " ~budget_bytes:int? ~budget_used_bytes:int? ~budget_short:text ~backlog:int"
     " ~last_capture:time? ~overflows:int ~rescans:int ~gaps:[object] ~ignored:int ~mostly_hidden:object? ~watched:int"
     " ~watch_limit:text ~progress:object? ~checkpoints:int ~newest_checkpoint:object? ~last_error:text"
@@ -93,6 +93,7 @@ RESULTS = {
     "file.search": "text:text regex:bool matches:[Match] prompts:[object] complete:bool unsearched_paths:int cut:bool"
     " index:object",
     "project.add": "project:Project warnings:[text]",
+    "project.import_opcode": "timelines:[object] dry_run:bool ~exit_status:int",
     "project.remove": "removed:text dry_run:bool ~checkpoints:int ~files:int ~freed_bytes:int ~left:[text]",
     "project.exclude": "excluded:text",
     "project.list": "projects:[Project] ~found:[object]",
@@ -113,7 +114,7 @@ RESULTS = {
     "state.load_snapshot": "session_id:text name:text kind:text timestamp:time ~title:text ~status:text"
     " ~checkpoint_id:text? state:object",
     "state.restore_snapshot": "session_id:text name:text undo:text? updated_at:time state:object",
-    "state.migrate": "session_id:text legacy:[object] foreign:[Reasoned] adopted:text?",
+    "state.migrate": "session_id:text legacy:[object] foreign:[Reasoned] adopted:text? ~undo:text?",
     "state.handoff": "session_id:text path:text ~path_b64:text text:text",
     "state.backup": "path:text bytes:int",
     "state.check": "path:text schema_version:int newer:bool ok:bool integrity:[text] foreign_keys:[text]",

@@ -20,6 +20,8 @@ from mulligan.project.worker import ProjectWorker
 from mulligan.store.search_index import budget_of
 from mulligan.store.state import StateDatabase
 from mulligan.store.store import Store
+from mulligan.taskstate.handoffs import Handoffs
+from mulligan.taskstate.legacy_import import LegacyImport
 from mulligan.taskstate.store import TaskStates
 
 
@@ -32,6 +34,8 @@ class Services:
     settings: Settings
     state: StateDatabase
     states: TaskStates
+    handoffs: Handoffs
+    legacy: LegacyImport
     integrity: Integrity
     bus: Bus
     places: Places

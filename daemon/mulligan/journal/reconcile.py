@@ -368,10 +368,14 @@ class Reconciler:
         if self.rules.reload(RelPath(directory)):
             self._compare_rules(directory, before)
 
-    def set_boundaries(self, roots: list[bytes]) -> None:
-        """Other projects' roots below ours came or went, which hides and shows as an ignore file does; commits."""
+    def judge_anew(self, change: Callable[[IgnoreRules], object]) -> None:
+        """What the rules were given is to be another, which hides and shows as an ignore file does; commits.
+
+        It is the roots of other projects below ours, or the patterns of the configuration.
+        """
         before = self.rules.snapshot()
-        self.rules.set_boundaries(roots)
+        if change(self.rules) is False:
+            return
         self._compare_rules(b"", before)
         self._prove()
         self._capture.flush()

@@ -98,6 +98,7 @@ class Registry:
                 self._bus.publish("project", project=os.fsdecode(worker.root), state=EXCLUDED)
             else:
                 worker.call(partial(worker.set_limits, limits))
+                worker.call(partial(worker.judge_anew, self._leave_out_own))
         for worker in self._begin_known():
             self._tell_outer(worker.root)
         self.include()
@@ -140,7 +141,10 @@ class Registry:
         return worker
 
     def _rules(self, root: bytes) -> IgnoreRules:
-        return IgnoreRules(root, boundaries=self._nested(root), environ=os.environ)
+        return IgnoreRules(root, boundaries=self._nested(root), exclude=self._config().own_files(), environ=os.environ)
+
+    def _leave_out_own(self, rules: IgnoreRules) -> bool:
+        return rules.set_excluded(self._config().own_files())
 
     def _nested(self, root: bytes) -> list[bytes]:
         """The roots of other projects below a root: they are theirs to capture."""
@@ -151,7 +155,7 @@ class Registry:
         """The project around a root that came or went has to judge what lies there anew."""
         outer = self.holding(os.path.dirname(root))
         if outer is not None:
-            outer.call(lambda: outer.set_boundaries(self._nested(outer.root)))
+            outer.call(lambda: outer.judge_anew(lambda rules: rules.set_boundaries(self._nested(outer.root))))
 
     def holding(self, path: bytes) -> ProjectWorker | None:
         """The project that a path belongs to: the innermost root above it."""
@@ -231,6 +235,20 @@ class Registry:
             worker = self._make_worker(self._store.catalogue().project(number))
             worker.start()
         self._tell_outer(root)
+        return worker
+
+    def archive(self, root: bytes, reason: str) -> ProjectWorker:
+        """A project that is not watched and only holds what is put into it; one that is there already is returned."""
+        self._store.require_writable()
+        with self._lock:
+            if root in self._workers:
+                return self._workers[root]
+            known = {project.path: project.id for project in self._store.catalogue().projects()}
+            number = known.get(root, max(known.values(), default=0) + 1)
+            now = self._store.clock.now()
+            self._store.log.append([ProjectFact(number, root, "paused", 0, 0, 1, now, now, reason)])
+            worker = self._make_worker(self._store.catalogue().project(number))
+            worker.start()
         return worker
 
     def end(self, worker: ProjectWorker, state: str) -> None:

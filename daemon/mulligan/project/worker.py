@@ -449,14 +449,12 @@ class ProjectWorker:
             self._limits.max_file_bytes = limits.max_file_bytes
             self._must_rescan = True
 
-    def set_boundaries(self, roots: list[bytes]) -> None:
-        """Other projects below the root came or went: the tree is judged anew. Runs in the thread."""
-        if self.reconciler is None:
-            return
-        if self.health.state == "watching":
-            self.reconciler.set_boundaries(roots)
-        else:
-            self.reconciler.rules.set_boundaries(roots)
+    def judge_anew(self, change: Callable[[IgnoreRules], object]) -> None:
+        """What the rules were given is to be another: the tree is judged anew. Runs in the thread."""
+        if self.reconciler is not None and self.health.state == "watching":
+            self.reconciler.judge_anew(change)
+        elif self.reconciler is not None:
+            change(self.reconciler.rules)
 
     def settle(self, done: list[bytes]) -> None:
         """After an operation of our own: its events are not news, unless somebody wrote as well. Runs in the thread."""

@@ -43,23 +43,29 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
 
 
 @contextmanager
-def replacing(path: str, mode: int = 0o600) -> Iterator[BinaryIO]:
+def replacing(path: str, mode: int = 0o600, directory: int | None = None) -> Iterator[BinaryIO]:
     """Replace a file as a whole by what is written: temporary file, fsync, rename, fsync of the directory.
+
+    With `directory`, a descriptor, `path` is a name in it, and no other directory is touched.
 
     A crash leaves the old or the new content, never a mixture; a left-over temporary file, of the same name with
     `UNFINISHED` at its end, is overwritten next time. After an exception within, the old content stays.
     """
     temporary = path + UNFINISHED
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(temporary, flags, mode, dir_fd=directory)
     with open(fd, "wb") as file:
         yield file
         file.flush()
         os.fsync(fd)
-    os.replace(temporary, path)
-    sync_directory(os.path.dirname(path) or ".")
+    os.replace(temporary, path, src_dir_fd=directory, dst_dir_fd=directory)
+    if directory is None:
+        sync_directory(os.path.dirname(path) or ".")
+    else:
+        os.fsync(directory)
 
 
-def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
+def write_file(path: str, data: bytes, mode: int = 0o600, directory: int | None = None) -> None:
     """Replace a file as a whole by some bytes, as `replacing` does."""
-    with replacing(path, mode) as file:
+    with replacing(path, mode, directory) as file:
         file.write(data)

@@ -16,12 +16,13 @@ from mulligan.control import handlers as _handlers  # noqa: F401 - registers the
 from mulligan.control.server import Server, bind
 from mulligan.control.services import Services
 from mulligan.errors import MulliganError
-from mulligan.events import Bus
+from mulligan.events import Bus, Event
 from mulligan.journal.retention import Policy
 from mulligan.paths import Places, claude_config_dirs
 from mulligan.project import upkeep
 from mulligan.project.checkpoints import Request
 from mulligan.project.integrity import Integrity
+from mulligan.project.opcode_import import REASON as ARCHIVED
 from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
 from mulligan.project.space import Space
@@ -33,6 +34,7 @@ from mulligan.supervisor.adoption import Adoption
 from mulligan.supervisor.collecting import COLLECT_SECONDS, ROOM_SECONDS, Collecting
 from mulligan.supervisor.follow import Follower
 from mulligan.supervisor.growth import Growth
+from mulligan.supervisor.handing_off import HandingOff
 from mulligan.supervisor.hooks import Hooks
 from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
 from mulligan.supervisor.integrity_jobs import IntegrityJobs
@@ -43,6 +45,9 @@ from mulligan.supervisor.snapshots import LOOK_SECONDS as SNAPSHOT_SECONDS
 from mulligan.supervisor.snapshots import Snapshots
 from mulligan.supervisor.state_triggers import StateTriggers
 from mulligan.supervisor.tasks import Tasks
+from mulligan.taskstate.handoff_files import HandoffFiles
+from mulligan.taskstate.handoffs import Handoffs
+from mulligan.taskstate.legacy_import import LegacyImport
 from mulligan.taskstate.store import TaskStates
 from mulligan.watch.observer import make_observer
 
@@ -81,6 +86,10 @@ class Daemon:
         self._bus = Bus(self._store.clock.now)
         self._state = StateDatabase(self._state_path())
         self._states = TaskStates(self._state, self.config, self._store.clock.now)
+        self._handoffs = Handoffs(self._store, self._states, HandoffFiles(self._places.data_dir, self.config))
+        self._states.on_change = self._handoffs.changed
+        self._legacy = LegacyImport(self._states, self._places.data_dir, self.config, self._store.clock.now)
+        self._bus.subscribe(self._on_event, None)
         self._settings = Settings(self._state, self.config)
         self._registry = Registry(
             self._store, self._bus, self.config, self._places, make_observer, self._settings.budget_of
@@ -99,6 +108,8 @@ class Daemon:
             settings=self._settings,
             state=self._state,
             states=self._states,
+            handoffs=self._handoffs,
+            legacy=self._legacy,
             integrity=self._integrity,
             bus=self._bus,
             places=self._places,
@@ -123,6 +134,7 @@ class Daemon:
             self._adoption,
             self._triggers.observe,
         )
+        self._follower.on_end = self._handoffs.changed
         self._services.track = self._follower.track
         self._services.forget = self._follower.forget
         hooks = Hooks(self._registry, self._follower, self._states, self._store.clock)
@@ -139,6 +151,15 @@ class Daemon:
     def config(self) -> Config:
         """The configuration in effect."""
         return self._config
+
+    def _on_event(self, event: Event) -> None:
+        """A project begins to be watched: it may have task state of an older program."""
+        if event.topic == "project" and event.data.get("state") == "watching":
+            root = os.fsencode(event.data["project"])
+            self._threadsafe(lambda: self._look_for_older_state(root))
+
+    def _look_for_older_state(self, root: bytes) -> None:
+        self._tasks.spawn(asyncio.to_thread(self._legacy.begin, root), "older task state")
 
     def _claude_dirs(self) -> list[str]:
         named = self._config.directories("claude_config_dirs", self._places.home)
@@ -166,6 +187,8 @@ class Daemon:
         self._integrity_jobs.schedule(self._schedule)
         self._schedule_interval()
         self._tasks.spawn(self._collecting.begin(), "room")
+        handing_off = HandingOff(self._handoffs, self.config, self._threadsafe, self._tasks.spawn)
+        self._tasks.spawn(handing_off.begin(), "hand-offs")
         self._notifier.ready(self._status_text())
         log.info("mulligand answers at %s", self._places.socket)
         await self._stopping.wait()
@@ -175,6 +198,7 @@ class Daemon:
         await self._schedule.stop()
         await self._server.close()
         await asyncio.to_thread(self._follower.stop)
+        await handing_off.stop()
         await asyncio.to_thread(self._registry.stop)
         await asyncio.to_thread(self._store.log_end)
         await self._tasks.cancel()
@@ -207,7 +231,8 @@ class Daemon:
         """Forget what the configured policy does not keep, project by project, and states that nothing refers to."""
         policy = upkeep.configured(self._config)
         for worker in self._registry.workers() if policy != Policy() else ():
-            if worker.health.state != "failed":
+            # what an import has brought is old from the start
+            if worker.health.state != "failed" and worker.record().reason != ARCHIVED:
                 await asyncio.wrap_future(worker.call(partial(upkeep.clean_up, worker, policy)))
         await asyncio.to_thread(self._triggers.drop_versions)
 

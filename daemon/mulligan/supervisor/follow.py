@@ -81,6 +81,8 @@ class Follower:
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="transcripts", daemon=True)
         self._clients: dict[str, str] = {}
+        #: Told of a session whose client has ended, or that was forgotten; may not block.
+        self.on_end: Callable[[str], None] = lambda _session: None
         self._next_clients = 0
         self.counts = Counts()
         self._delivery = Delivery(store, registry, self.counts, self._wake.set, self._failed, observe)
@@ -339,6 +341,7 @@ class Follower:
             if known is not None:
                 commands = known.machine.feed(session_events.ClientGone(wall))
                 self._delivery.submit(known, known.worker, commands, "", None)
+            self.on_end(session)
         self._clients = {session: client.status for session, client in clients.items()}
 
     # requests
@@ -415,6 +418,7 @@ class Follower:
             commands += known.machine.feed(session_events.ClientIdle(key, wall))
             self._delivery.submit(known, known.worker, commands, "", None)
             known.forgotten = True
+            self.on_end(session)
             answer.append((was_known, known.given))
             done.set()
 

@@ -39,14 +39,20 @@ def keep_import(
 
 def imports(database: StateDatabase, project: bytes) -> list[Imported]:
     """What was imported for a project, the newest first."""
-    query = (
-        "select namespace, source, hash, value, imported, adopted_by from migration"
-        " where project = (select id from project where path = ?) order by id desc"
-    )
+    return _imported(database, "project = (select id from project where path = ?)", project)
+
+
+def imported_as(database: StateDatabase, namespace: str) -> list[Imported]:
+    """What was imported under a name, for whatever project, the newest first."""
+    return _imported(database, "namespace = ?", namespace)
+
+
+def _imported(database: StateDatabase, where: str, argument: bytes | str) -> list[Imported]:
+    query = f"select namespace, source, hash, value, imported, adopted_by from migration where {where} order by id desc"
     with database.reading() as db:
         return [
             Imported(namespace, source, digest, msgspec.json.decode(value), imported, adopted_by)
-            for namespace, source, digest, value, imported, adopted_by in db.execute(query, (project,))
+            for namespace, source, digest, value, imported, adopted_by in db.execute(query, (argument,))
         ]
 
 

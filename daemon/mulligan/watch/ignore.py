@@ -103,9 +103,9 @@ class IgnoreRules:
         self._stamps: dict[bytes, tuple[int, ...]] = {}
         self._changing = b""
         self._boundaries: frozenset[bytes] = frozenset()
-        lines = [os.fsencode(pattern) for pattern in exclude] + [b"!" + os.fsencode(pattern) for pattern in include]
-        configured = PatternFile(b"\n".join(lines), _ROOT, "configuration")
-        self._configured = (configured,) if configured else ()
+        self._include, self._excluded_by = list(include), list[str]()
+        self._configured: tuple[PatternFile, ...] = ()
+        self.set_excluded(exclude)
         self.set_boundaries(boundaries)
 
     # asking
@@ -157,6 +157,18 @@ class IgnoreRules:
         relative = (path.removeprefix(below) if path.startswith(below) else path for path in plain)
         self._boundaries = frozenset(path for path in relative if path and not path.startswith(b"/"))
         self._levels.clear()
+
+    def set_excluded(self, exclude: Sequence[str]) -> bool:
+        """Leave out by other patterns than those given first. Whether they differ from those in effect."""
+        if self._configured and list(exclude) == self._excluded_by:
+            return False
+        self._excluded_by = list(exclude)
+        lines = [os.fsencode(pattern) for pattern in exclude]
+        lines += [b"!" + os.fsencode(pattern) for pattern in self._include]
+        configured = PatternFile(b"\n".join(lines), _ROOT, "configuration")
+        before, self._configured = self._configured, (configured,) if configured else ()
+        self._levels.clear()
+        return before != self._configured
 
     def force(self, path: RelPath) -> bool:
         """Take a path in whatever the rules say, and with it the directories on the way to it, but nothing beside it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from mulligan.client.arguments import Command
+from mulligan.client.arguments import Command, project_option
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.amounts import age, counted
@@ -150,6 +150,26 @@ def resume(args: argparse.Namespace, context: Context) -> int:
     return _change("resume", args, context)
 
 
+def _configure_import_opcode(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "path", metavar="DIR", nargs="?", help="a .timelines directory, or one in it (default: this project's)"
+    )
+    group = parser.add_argument_group("how")
+    project_option(group)
+    group.add_argument("--dry-run", action="store_true", help="say what would be imported and change nothing")
+
+
+def import_opcode(args: argparse.Namespace, context: Context) -> int:
+    """Imports opcode's checkpoints; exit 3 if one of them is not whole."""
+    from mulligan.client.render.opcode import render_import  # noqa: PLC0415 - of this command alone
+
+    where = {"path": context.absolute(args.path) if args.path else None}
+    if args.project or not args.path:
+        where["project"] = context.project(args)
+    result = context.call("project.import_opcode", dry_run=args.dry_run or None, **where)
+    return context.emit(result, lambda found: render_import(found, context))
+
+
 ACTIONS = {
     "add": Command(
         "Protects a directory, and waits until its first state is in the store.",
@@ -186,5 +206,11 @@ ACTIONS = {
         ("mulligan project resume", "mulligan project resume ~/src/shop"),
         _path,
         resume,
+    ),
+    "import-opcode": Command(
+        "Imports the checkpoints that opcode has kept of a project, into an archive beside it.",
+        ("mulligan project import-opcode", "mulligan project import-opcode ~/.claude/projects/-src-shop/.timelines"),
+        _configure_import_opcode,
+        import_opcode,
     ),
 }

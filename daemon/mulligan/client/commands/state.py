@@ -12,7 +12,7 @@ from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.client.render.amounts import counted
 from mulligan.client.render.state import head_line, snapshots_table, state_lines, summary
-from mulligan.client.render.text import visible, word
+from mulligan.client.render.text import shown_path, visible, word
 from mulligan.errors import UsageError
 
 SUMMARY = "Keeps what a session is doing: title, goal, steps, next, blockers, decisions; and brings it back."
@@ -206,6 +206,58 @@ def backup(args: argparse.Namespace, context: Context) -> int:
     return context.emit(result, render)
 
 
+def _configure_handoff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument_group("how").add_argument("--print", action="store_true", help="print the text, not its path")
+    _which(parser)
+
+
+def handoff(args: argparse.Namespace, context: Context) -> int:
+    """Says where the file is; with `--print` what is in it."""
+    result = context.call("state.handoff", **_where(args, context))
+
+    def render(found: JsonObject) -> None:
+        if args.print:
+            context.lines([visible(line) for line in str(found.get("text") or "").splitlines()])
+        else:
+            context.line(context.short(shown_path(found)))
+
+    return context.emit(result, render)
+
+
+def _configure_migrate(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how")
+    group.add_argument("--adopt", action="store_true", help="merge it into the session's state")
+    group.add_argument("--namespace", metavar="NAME", help="which one, as the report names it")
+    _which(parser)
+
+
+def migrate(args: argparse.Namespace, context: Context) -> int:
+    """Tells what was found; with `--adopt` takes it over."""
+    if args.namespace is not None and not args.adopt:
+        raise UsageError("--namespace says what to adopt", hint="add --adopt")
+    where = _where(args, context)
+    result = context.call("state.migrate", adopt=args.adopt or None, namespace=args.namespace, **where)
+
+    def render(found: JsonObject) -> None:
+        for each in found.get("legacy") or []:
+            by = f", in session {visible(str(each['adopted_by']))[:8]}" if each.get("adopted_by") else ""
+            title = visible(str(each.get("title") or "without a title"))
+            context.line(f"{visible(str(each.get('namespace')))}  {title}, {visible(str(each.get('status')))}{by}")
+        for each in found.get("foreign") or []:
+            context.line(f"left alone: {context.short(shown_path(each))}: {visible(str(each.get('reason')))}", "look")
+        if found.get("adopted"):
+            session = visible(str(found.get("session_id") or ""))[:8]
+            context.line(f"merged into the state of session {session}", "safe")
+            if found.get("undo"):
+                context.line(f"what it was: mulligan state restore-snapshot {word(str(found['undo']))}", "dim")
+        elif not found.get("legacy"):
+            context.note("nothing of an older program was imported for this project")
+        elif not any(each.get("adopted_by") for each in found["legacy"]):
+            context.note("mulligan state migrate --adopt merges it into the session's state")
+
+    return context.emit(result, render)
+
+
 ACTIONS = {
     "save": Command(
         "Merges fields into a session's task state; what is not named stays, and null deletes.",
@@ -249,6 +301,18 @@ ACTIONS = {
         ("mulligan state restore-snapshot before-refactoring", "mulligan state restore-snapshot first --session 3f2a"),
         _configure_name,
         restore_snapshot,
+    ),
+    "migrate": Command(
+        "Tells what checkpoint-orchestrator 1.x left in the project; --adopt merges that into a session's state.",
+        ("mulligan state migrate", "mulligan state migrate --adopt --session 3f2a"),
+        _configure_migrate,
+        migrate,
+    ),
+    "handoff": Command(
+        "Writes what the next one has to know into a file: state, commands, files, failures; secrets are taken out.",
+        ("mulligan state handoff", "mulligan state handoff --print --session 3f2a"),
+        _configure_handoff,
+        handoff,
     ),
     "backup": Command(
         "Copies the task states of all sessions, and the settings, into one file while they are in use.",

@@ -17,6 +17,7 @@ from mulligan.journal.alarm import Alarm
 from mulligan.journal.forecast import forecast
 from mulligan.project.alerts import call_words
 from mulligan.project.integrity import times
+from mulligan.project.opcode_import import REASON
 from mulligan.project.registry import EXCLUDED, REMOVED
 from mulligan.project.worker import ProjectWorker
 from mulligan.store.catalogue import Project
@@ -82,6 +83,7 @@ def project_object(services: Services, worker: ProjectWorker) -> dict[str, Any]:
         **path_fields(record.path),
         "state": state,
         "reason": health.reason,
+        **({"hint": f"mulligan list --project {show_path(record.path)}"} if record.reason == REASON else {}),
         "files": record.files,
         "dirs": record.dirs,
         "bytes": record.size,

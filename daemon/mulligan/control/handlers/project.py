@@ -11,10 +11,11 @@ from typing import Any
 from mulligan.control.handlers.daemon import project_object, project_warnings
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import path_fields, show_path
-from mulligan.control.services import Call
+from mulligan.control.services import Call, Services
 from mulligan.errors import MulliganError, NotFoundError, RefusedError
 from mulligan.project.registry import EXCLUDED, REMOVED
 from mulligan.project.worker import ProjectWorker
+from mulligan.store.catalogue import Project
 
 _PROGRESS_SECONDS = 0.2
 
@@ -108,8 +109,17 @@ def _purge(call: Call, params: RemoveParams) -> dict[str, Any]:
         raise RefusedError("this was not confirmed; nothing was erased", hint="give --yes to erase it all", **plan)
     if worker is not None:
         services.registry.end(worker, REMOVED)
+    _remove_handoffs(services, project)
     collected, _ = services.space.eraser.erase(project)
     return {**plan, "freed_bytes": max(0, collected.bytes), "left": collected.damaged}
+
+
+def _remove_handoffs(services: Services, project: Project) -> None:
+    """They tell of the commands of its sessions."""
+    seen = services.store.catalogue().db.execute("select id from session where project = ?", (project.id,)).fetchall()
+    kept = [session for session, root in services.states.sessions() if root == project.path]
+    for session in {*kept, *(session for (session,) in seen)}:
+        services.handoffs.remove(session, project.path)
 
 
 @method("project.exclude", ExcludeParams)

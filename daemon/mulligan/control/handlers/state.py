@@ -110,6 +110,7 @@ def clear(call: Call, params: ClearParams) -> dict[str, Any]:
         hint = "look at what it holds, then give --yes"
         raise RefusedError("clearing the task state was not confirmed; nothing was changed", hint=hint, plan=there)
     cleared, snapshots = states.clear(found.session)
+    call.services.handoffs.remove(found.session, found.project)
     return {"session_id": session, "cleared": cleared, "snapshots": snapshots}
 
 
