@@ -84,3 +84,4 @@ def _end(hooks: Hooks, told: ClaudeInput) -> None:
     """The session's client goes: none of its calls can be running."""
     hooks.look(hooks.worker_of(told.cwd))
     hooks.follower.hear(told.session_id, told.cwd, [ClientGone(hooks.wall())])
+    hooks.follower.on_end(told.session_id)

@@ -27,7 +27,11 @@ def usage(call: Call, params: ParamsOfUsage) -> dict[str, Any]:
     if params.limit < 1:
         raise UsageError(f"a limit of {params.limit}", hint="1 and more")
     project = call.worker(params.project).project_id if params.project else 0
-    return take_usage(call.services, project, params.limit)
+    found = take_usage(call.services, project, params.limit)
+    budgets = {show_path(worker.root): worker.capture.allowance.budget for worker in call.services.registry.workers()}
+    for each in found["projects"]:
+        each["budget_bytes"] = budgets.get(each["path"]) or None
+    return found
 
 
 def take_usage(services: Services, project: int = 0, limit: int = 1) -> dict[str, Any]:
@@ -35,7 +39,4 @@ def take_usage(services: Services, project: int = 0, limit: int = 1) -> dict[str
     asked = UsageParams(services.store.clock.now(), services.budget, limit)
     found = answer(services.library(project), "usage", asked, _SECONDS)
     services.growth = found["growth_bytes_per_day"]
-    budgets = {show_path(worker.root): worker.capture.allowance.budget for worker in services.registry.workers()}
-    for each in found["projects"]:
-        each["budget_bytes"] = budgets.get(each["path"]) or None
     return found
