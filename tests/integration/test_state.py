@@ -146,6 +146,11 @@ def test_snapshots(client: Client) -> None:
         ("[]", "not an object"),
         ("5", "not an object"),
         ('{"a": NaN}', "no number of JSON"),
+        ('{"a": [1e999]}', "64 bits"),
+        ('{"a": [-1e999]}', "64 bits"),
+        ('{"a": [18446744073709551616]}', "64 bits"),
+        ('{"a": ' + "9" * 5000 + "}", "64 bits"),
+        ('{"notes": "' + "x" * 3_000_000 + '"}', "larger than a state may be"),
         ('{"a": "\\ud800"}', "UTF-8"),
         ("[" * 100_000, "not JSON"),
         ('{"a": ' * 40 + "1" + "}" * 40, "deep"),
@@ -163,6 +168,12 @@ def test_what_is_no_state_is_named_and_nothing_is_saved(client: Client, given: s
 def test_a_state_of_bytes_that_are_no_text(client: Client) -> None:
     done = client.daemon.client("state", "save", os.fsdecode(b'{"a": "\xff"}'), cwd=client.project)
     assert done.returncode == 2 and "UTF-8" in done.stderr
+
+
+def test_a_session_without_a_name_is_no_session(client: Client) -> None:
+    _, err = client("save", '{"title": "whose?"}', "--session", "", status=2)
+    assert "--session" in err
+    assert not client.json("load")["exists"]
 
 
 @pytest.mark.parametrize("name", ["", "pre-restore-x", "auto-x", "a\nb"])

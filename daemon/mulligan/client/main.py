@@ -25,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line; the exit status of the contract. Raises nothing."""
     words = list(sys.argv[1:] if argv is None else argv)
     options = Options()
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -46,6 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = 1
         _report_bug(bug, options, options.json or asks_for_json(words))
     return _flushed(status)
+
+
+def _open_closed_streams() -> None:
+    """A stream that the caller closed is an empty one, and what is opened later does not get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the process lives
 
 
 def _run(words: list[str], options: Options) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from math import isfinite
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -53,7 +54,7 @@ class KnownFields(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(value: dict[str, Any]) -> KnownFields:
     """The fields with a meaning of a whole state. Raises UsageError for what does not fit or is too large."""
-    require_shallow(value)
+    require_plain(value)
     try:
         known = msgspec.convert(value, KnownFields)
     except msgspec.ValidationError as error:
@@ -75,10 +76,12 @@ def check(value: dict[str, Any]) -> KnownFields:
     return known
 
 
-def require_shallow(value: object) -> None:
-    """Raises UsageError for what is nested more deeply than anything that a person would write."""
+def require_plain(value: object) -> None:
+    """Raises UsageError for nesting deeper than anything that a person would write, and for numbers beyond 64 bits."""
     level = [value]
     for _ in range(_MOST_DEPTH):
+        if any(isinstance(each, int | float) and not _fits(each) for each in level):
+            raise UsageError("the state holds a number of more than 64 bits", hint="give it as text")
         level = [
             inner
             for each in level
@@ -88,6 +91,10 @@ def require_shallow(value: object) -> None:
         if not level:
             return
     raise UsageError(f"the state is nested more than {_MOST_DEPTH} deep", hint="make it flatter")
+
+
+def _fits(number: float) -> bool:
+    return isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**64
 
 
 def check_name(name: str, kind: str = "named") -> str:

@@ -23,7 +23,7 @@ from mulligan.errors import NotFoundError
 from mulligan.store.state import StateDatabase
 from mulligan.taskstate.injection import injection_text
 from mulligan.taskstate.merge import merge
-from mulligan.taskstate.schema import RESERVED, check, check_name, digest, encode, require_shallow, same
+from mulligan.taskstate.schema import RESERVED, check, check_name, digest, encode, require_plain, same
 
 #: What stands where a compaction found nothing; it claims no progress and is never told to an agent.
 PLACEHOLDER: dict[str, Any] = {
@@ -123,7 +123,7 @@ class TaskStates:
         What changes nothing writes nothing and leaves `updated_at`. Raises UsageError for what is no state, and
         NotFoundError for a snapshot of nothing.
         """
-        require_shallow(changes)
+        require_plain(changes)
         if snapshot:
             check_name(snapshot, kind)
         with self.database.writing() as db:

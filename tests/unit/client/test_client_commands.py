@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -372,3 +373,16 @@ def test_a_verification_says_what_was_looked_at_healed_and_left(
     assert status == 9 and "; 1 content healed; 23 contents damaged\n" in out
     assert "\x1b" not in out and "  … and 3 more (--json has them all)\n" in out
     assert "  checkpoint 4 of /src/shop: 1 file damaged\n" in out
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["state save -", "hook PreToolUse", "list", "nonsense"])
+def test_a_closed_stream_is_an_empty_one(words: str, closed: str, daemon: Any) -> None:
+    daemon.answers |= {"checkpoint.list": {"checkpoints": [CHECKPOINT]}, "state.save": {"session_id": "s"}}
+    command = f"exec {shlex.quote(sys.executable)} -m mulligan.client.main {words} {closed}"
+    done = subprocess.run(["sh", "-c", command], input="{}", capture_output=True, text=True, timeout=20, check=False)
+    assert "Traceback" not in done.stderr and "should not have happened" not in done.stderr
+    expected = {"state save -": 2 if "<&-" in closed else 0, "nonsense": 2}.get(words, 0)
+    assert done.returncode == expected, done
+    if words.startswith("hook"):
+        assert (done.stdout, done.stderr) == ("", "")

@@ -193,6 +193,9 @@ def test_the_state_of_a_moment(states: TaskStates) -> None:
         ({"notes": "x" * 262_140}, "262,144"),
         ({"notes": "é" * 131_070}, "262,144"),
         ({"title": "\ud800"}, "valid text"),
+        ({"count": {"seen": [2**64]}}, "64 bits"),
+        ({"count": -(2**63) - 1}, "64 bits"),
+        ({"part": float("inf")}, "64 bits"),
     ],
 )
 def test_what_does_not_fit_is_named_and_nothing_is_written(

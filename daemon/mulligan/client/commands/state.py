@@ -18,6 +18,8 @@ from mulligan.errors import UsageError
 SUMMARY = "Keeps what a session is doing: title, goal, steps, next, blockers, decisions; and brings it back."
 #: More than a message may have; a state has a smaller limit of its own.
 _MOST_BYTES = 900_000
+#: More than a number of 64 bits has; and what a fraction becomes that has no room in so many.
+_DIGITS, _INFINITE = 21, (float("inf"), float("-inf"))
 
 
 def _which(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +35,8 @@ def _which(parser: argparse.ArgumentParser) -> None:
 def _where(args: argparse.Namespace, context: Context) -> JsonObject:
     """The parameters that say whose state is meant: what was typed, else what the agent's environment says."""
     found: JsonObject = {"project": context.project(args), "session": args.session}
+    if args.session == "":  # such as an unset variable's: not to be taken for another's
+        raise UsageError("--session without an id", hint="mulligan session list")
     if args.session is not None:
         return found
     if agent := context.environ.get("CLAUDE_CODE_SESSION_ID"):
@@ -43,10 +47,12 @@ def _where(args: argparse.Namespace, context: Context) -> JsonObject:
 
 def _read(text: str) -> dict[str, Any]:
     """The object that was given as JSON, on the command line or by `-`. Raises UsageError."""
-    if text == "-":
-        text = sys.stdin.read(_MOST_BYTES + 1)
     try:
-        value = json.loads(text, parse_constant=_no_number)
+        if text == "-":
+            text = sys.stdin.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise _too_large()
+        value = json.loads(text, parse_constant=_no_number, parse_int=_whole_number, parse_float=_number)
         size = len(json.dumps(value, ensure_ascii=False).encode())
     except UnicodeError:
         raise UsageError("the state is not valid UTF-8", hint="give it as JSON in UTF-8") from None
@@ -54,9 +60,29 @@ def _read(text: str) -> dict[str, Any]:
         raise UsageError(f"the state is not JSON: {error}", hint="""such as '{"title": "Fix the login"}'""") from None
     if not isinstance(value, dict):
         raise UsageError("the state is not an object", hint="""such as '{"title": "Fix the login"}'""")
-    if max(size, len(text)) > _MOST_BYTES:
-        raise UsageError("the state is larger than a state may be", hint="keep long texts in files and name these")
+    if size > _MOST_BYTES:
+        raise _too_large()
     return value
+
+
+def _too_large() -> UsageError:
+    return UsageError("the state is larger than a state may be", hint="keep long texts in files and name these")
+
+
+def _whole_number(text: str) -> int:
+    if len(text) > _DIGITS or not -(2**63) <= int(text) < 2**64:
+        raise _too_long(text)
+    return int(text)
+
+
+def _number(text: str) -> float:
+    if float(text) in _INFINITE:
+        raise _too_long(text)
+    return float(text)
+
+
+def _too_long(number: str) -> UsageError:
+    return UsageError(f"the state holds a number of more than 64 bits: {number[:40]}", hint="give it as text")
 
 
 def _no_number(name: str) -> NoReturn:
