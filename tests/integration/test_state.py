@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.daemon import DaemonFixture
+from support.daemon import DaemonFixture, RpcError
 
 SESSION = str(uuid.uuid4())
 SHORT = SESSION[:8]
@@ -168,6 +168,13 @@ def test_what_is_no_state_is_named_and_nothing_is_saved(client: Client, given: s
 def test_a_state_of_bytes_that_are_no_text(client: Client) -> None:
     done = client.daemon.client("state", "save", os.fsdecode(b'{"a": "\xff"}'), cwd=client.project)
     assert done.returncode == 2 and "UTF-8" in done.stderr
+
+
+@pytest.mark.parametrize("method", ["daemon.status", "state.load", "checkpoint.list", "session.of", "project.add"])
+def test_a_project_with_a_zero_byte_is_a_usage_error(client: Client, method: str) -> None:
+    with pytest.raises(RpcError) as refused:
+        client.daemon.call(method, project="/a\0b")
+    assert refused.value.number == -32602 and "zero byte" in str(refused.value)
 
 
 def test_a_session_without_a_name_is_no_session(client: Client) -> None:

@@ -111,6 +111,16 @@ def error_of(error: JsonObject, method: str) -> MulliganError:
     return kind(message, hint=hint, **({"daemon_code": code} if code else {}), **rest)
 
 
+def _require_text(value: object) -> None:
+    """JSON holds no other bytes; paths of files have a parameter of their own for them."""
+    try:
+        if isinstance(value, str):
+            value.encode()
+    except UnicodeEncodeError:
+        hint = "a directory with such a name is reached through a link: --project LINK"
+        raise UsageError(f"{ascii(value)[1:-1]} is not UTF-8", hint=hint) from None
+
+
 class Connection:
     """One connection to the daemon. Not for several threads."""
 
@@ -142,6 +152,8 @@ class Connection:
         """
         self._last += 1
         given = {key: value for key, value in (params or {}).items() if value is not None}
+        for value in given.values():
+            _require_text(value)
         self._send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": given})
         self._socket.settimeout(None if method in UNLIMITED else ANSWER_SECONDS)
         while True:

@@ -13,7 +13,11 @@ import msgspec
 
 
 class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of a method; unknown names are refused."""
+    """Parameters of a method; unknown names are refused, and a project's path that no system call would take."""
+
+    def __post_init__(self) -> None:
+        if "\0" in (getattr(self, "project", "") or ""):
+            raise ValueError("the project's path holds a zero byte")
 
 
 P = TypeVar("P", bound=Params)

@@ -128,7 +128,7 @@ class StateDatabase:
 
     def settings(self, scope: str, subject: str) -> dict[str, object]:
         """What is set for one subject (a project's path, a session's id, "" globally)."""
-        with self._lock:
+        with self._lock, self._explained():
             cursor = self._db.execute(
                 "select key, value from setting where scope = ? and subject = ?", (scope, subject)
             )
@@ -143,7 +143,7 @@ class StateDatabase:
     def set(self, scope: str, subject: str, key: str, value: object) -> None:
         """Set one value; durable when this returns. Raises ReadOnlyError."""
         self._require_writable()
-        with self._lock:
+        with self._lock, self._explained():
             self._db.execute(
                 "insert or replace into setting values (?, ?, ?, ?)",
                 (scope, subject, key, msgspec.json.encode(value).decode()),
@@ -152,7 +152,7 @@ class StateDatabase:
     def unset(self, scope: str, subject: str, key: str) -> bool:
         """Forget one value; whether there was one. Raises ReadOnlyError."""
         self._require_writable()
-        with self._lock:
+        with self._lock, self._explained():
             query = "delete from setting where scope = ? and subject = ? and key = ?"
             return self._db.execute(query, (scope, subject, key)).rowcount > 0
 
@@ -199,7 +199,7 @@ def default_budget(state: StateDatabase, directory: str) -> int:
     """
     try:
         kept = state.settings(_STORE, "").get(_BUDGET)
-    except sqlite3.Error:
+    except MulliganError:
         kept = None
     if isinstance(kept, int):
         return kept
@@ -207,6 +207,6 @@ def default_budget(state: StateDatabase, directory: str) -> int:
     budget = max(_LEAST_BUDGET, min(_MOST_BUDGET, space.f_bavail * space.f_frsize // 10))
     try:
         state.set(_STORE, "", _BUDGET, budget)
-    except (ReadOnlyError, sqlite3.Error) as error:
+    except MulliganError as error:
         log.warning("the default budget of %d bytes could not be kept: %s", budget, error)
     return budget

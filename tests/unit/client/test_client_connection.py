@@ -110,3 +110,12 @@ def test_protocol_faults_are_errors_too() -> None:
     assert isinstance(error_of({"code": -32602, "message": "bad"}, "x"), errors.UsageError)
     assert error_of({"code": -32603, "message": "bug"}, "x").exit_status == 1
     assert error_of({}, "x").exit_status == 1
+
+
+def test_what_is_no_text_is_refused_before_it_is_sent(daemon: Any) -> None:
+    connection = connect(os.environ)
+    with pytest.raises(errors.UsageError, match="not UTF-8") as refused:
+        connection.call("x", {"project": os.fsdecode(b"/src/caf\xe9")})
+    assert "link" in refused.value.hint
+    assert daemon.asked == []
+    connection.close()

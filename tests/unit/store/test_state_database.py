@@ -205,3 +205,26 @@ def test_damage_and_broken_references_are_found_and_left(path: Path, states: Tas
     assert path.read_bytes() == data, "nothing is repaired"
     assert not (tmp_path / "copy.db").exists()
     assert check_file(str(tmp_path / "absent.db")).integrity
+
+
+def test_settings_that_are_damaged_are_an_integrity_error(path: Path) -> None:
+    database = StateDatabase(str(path))
+    for number in range(200):
+        database.set("project", f"/p/{number}", "strategy", "manual" * 20)
+    database.close()
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute("select rootpage from sqlite_master where name = 'setting'").fetchone()
+    data = bytearray(path.read_bytes())
+    data[4096 * (page - 1) : 4096 * page] = b"\xa5" * 4096
+    path.write_bytes(data)
+    database = StateDatabase(str(path))
+    for use in (
+        lambda: database.settings("project", "/p/7"),
+        lambda: database.set("project", "/p/7", "strategy", "smart"),
+        lambda: database.unset("project", "/p/7", "strategy"),
+    ):
+        with pytest.raises(IntegrityError, match="cannot be read") as damaged:
+            use()
+        assert damaged.value.exit_status == 9 and "backup" in damaged.value.hint
+    database.close()
+    assert path.read_bytes() == data
