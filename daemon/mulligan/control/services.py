@@ -44,6 +44,8 @@ class Services:
     reload: Callable[[], None]
     track: Callable[[str, str, str], dict[str, Any]] = lambda _session, _project, _line: {}
     forget: Callable[[str], bool] = lambda _session: False
+    deliver_hook: Callable[[str, str, str, int], str] = lambda _agent, _event, _input, _sent: ""
+    hook_counts: Callable[[], dict[str, Any]] = dict
     transcript_counts: Callable[[], dict[str, Any]] = dict
     found_projects: Callable[[], list[dict[str, Any]]] = list
     #: Bytes a day, as `store.usage` found them last; None if it was never asked, or there is too little history.

@@ -21,7 +21,15 @@ from mulligan.project.checkpoints import Request, parent_on_branch
 from mulligan.project.worker import ProjectWorker
 from mulligan.session import events as session_events
 from mulligan.session.attribution import AFTER, BEFORE, Change, Window, attribute, relative
-from mulligan.session.events import CloseCall, Condition, EndBackground, OpenCall, SessionCommand, TakeCheckpoint
+from mulligan.session.events import (
+    CloseCall,
+    Condition,
+    EndBackground,
+    GuardCall,
+    OpenCall,
+    SessionCommand,
+    TakeCheckpoint,
+)
 from mulligan.session.tools import ToolClass
 from mulligan.store.catalogue import Catalogue, join_path
 from mulligan.store.records import AnyFact, AttributionFact, CallFact, MarkFact, PromptFact, UsageFact
@@ -54,7 +62,7 @@ def execute(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> tuple[
                 raise
             return sum(isinstance(command, TakeCheckpoint) for command in deciding), worker.health.state
     if worker.health.state == "watching":
-        _look_at(worker, hints)
+        look_at(worker, hints)
     for command in deciding:
         if isinstance(command, TakeCheckpoint):
             _checkpoint(worker, command)
@@ -65,7 +73,7 @@ def execute(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> tuple[
     return 0, ""
 
 
-def _look_at(worker: ProjectWorker, hints: Sequence[bytes]) -> None:
+def look_at(worker: ProjectWorker, hints: Sequence[bytes]) -> None:
     """Paths that a tool or a command named are watched even if they are ignored; those outside are left alone.
 
     Of what is watched already events tell, and with their own times.
@@ -124,11 +132,13 @@ def collect_facts(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> 
                               tokens.cache_creation, tokens.cache_read, command.key)
                 )  # fmt: skip
             case OpenCall():
-                calls[command.tool] = opened(command, calls.get(command.tool), project, moment(command.start))
-            case CloseCall() | EndBackground():
+                known = calls.get(command.tool) or _stored_call(worker, command.tool)
+                calls[command.tool] = opened(command, known, project, moment(command.start))
+            case CloseCall() | EndBackground() | GuardCall():
                 known = calls.get(command.tool) or _stored_call(worker, command.tool)
                 if known is not None:
-                    calls[command.tool] = closed(command, known, moment(command.end))
+                    at = command.start if isinstance(command, GuardCall) else command.end
+                    calls[command.tool] = refined(command, known, moment(at))
             case _:
                 continue
     return [*facts, *calls.values()]
@@ -137,30 +147,39 @@ def collect_facts(worker: ProjectWorker, commands: Sequence[SessionCommand]) -> 
 def opened(command: OpenCall, known: CallFact | None, project: int, start: int) -> CallFact:
     """The call's fact when its window begins, or begins better known than before."""
     end, is_error = (known.end, known.is_error) if known else (0, False)
+    barrier, unguarded = (known.barrier, known.unguarded) if known else (0, False)
+    start = known.start if known and barrier else start
     words = command.command or (known.command if known else "")
     return CallFact(
         command.tool, command.session, project, command.name, str(command.tool_class), start, end, is_error,
-        list(command.paths), command.prompt, command.agent, known.background if known else False, command=words,
+        list(command.paths), command.prompt, command.agent, known.background if known else False,
+        known.background_end if known else 0, words, barrier, unguarded,
     )  # fmt: skip
 
 
-def closed(command: CloseCall | EndBackground, known: CallFact, end: int) -> CallFact:
-    """The call's fact when its window, or what it left running, has ended."""
+def refined(command: CloseCall | EndBackground | GuardCall, known: CallFact, moment: int) -> CallFact:
+    """The call's fact when its window, or what it left running, has ended, or when its exact beginning is known."""
+    if isinstance(command, GuardCall):
+        if not command.barrier:
+            return msgspec.structs.replace(known, unguarded=True)
+        return msgspec.structs.replace(known, start=moment, barrier=command.barrier, unguarded=False)
     if isinstance(command, EndBackground):
-        return msgspec.structs.replace(known, background_end=end)
-    return msgspec.structs.replace(known, end=end, is_error=command.is_error, background=command.background)
+        return msgspec.structs.replace(known, background_end=moment)
+    return msgspec.structs.replace(known, end=moment, is_error=command.is_error, background=command.background)
 
 
 _CALL = (
-    "id, session, project, name, owns, start, end, is_error, paths, prompt, agent, background, background_end, command"
+    "id, session, project, name, owns, start, end, is_error, paths, prompt, agent, background, background_end, command,"
+    " barrier, unguarded"
 )
 
 
 def _call_of(found: tuple[Any, ...]) -> CallFact:
-    call, session, project, name, owns, start, end, is_error, paths, prompt, agent, background, ended, command = found
+    call, session, project, name, owns, start, end, is_error, paths, prompt, agent, background, *rest = found
+    ended, command, barrier, unguarded = rest
     return CallFact(
         call, session, project, name, owns, start, end, bool(is_error), msgspec.msgpack.decode(paths), prompt,
-        bool(agent), bool(background), ended, command,
+        bool(agent), bool(background), ended, command, barrier, bool(unguarded),
     )  # fmt: skip
 
 
@@ -181,6 +200,7 @@ def _window(root: bytes, call: CallFact) -> Window:
         agent=call.agent,
         is_error=call.is_error,
         background_end=call.background_end or (FOREVER if call.background else None),
+        barrier=call.barrier,
     )
 
 
@@ -210,7 +230,7 @@ def attribute_between(worker: ProjectWorker, start: int, end: int) -> list[int]:
     if not rows:
         return []
     windows = windows_between(worker.store.catalogue(), worker.project_id, worker.root, start, end)
-    changes = [Change(RelPath(join_path(row[1], row[2])), row[3], row[4]) for row in rows]
+    changes = [Change(RelPath(join_path(row[1], row[2])), row[3], row[4], row[0]) for row in rows]
     owned = [
         (row[0], owner.call, owner.grade)
         for row, owner in zip(rows, attribute(changes, windows), strict=True)
@@ -257,9 +277,12 @@ def _checkpoint(worker: ProjectWorker, command: TakeCheckpoint) -> Checkpoint | 
     placement = "now" if command.moment is None else "timestamp"
     missed: list[tuple[bytes, str]] = []
     timestamp = moment
-    if command.tool is not None:
-        moment = max(moment, _last_owned(worker, command.tool.id, moment))
-    cut = Cut(project.last_seq, FOREVER if command.moment is None else moment)
+    if command.exact is not None and command.exact.project == project.id:
+        placement, cut = "hook", Cut(command.exact.seq)
+    else:
+        if command.tool is not None:
+            moment = max(moment, _last_owned(worker, command.tool.id, moment))
+        cut = Cut(project.last_seq, FOREVER if command.moment is None else moment)
     if moment < project.baseline_end:
         placement, timestamp = "baseline", moment
         baseline = catalogue.checkpoints("project = ? and trigger = 'baseline'", (project.id,), 1)

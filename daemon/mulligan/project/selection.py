@@ -151,7 +151,7 @@ class Selected:
         if self._force or not row.grade.startswith("one of"):
             return True
         windows = windows_between(self._catalogue, self._project, self._root, row.at - BEFORE, row.at + AFTER)
-        found, others = candidates(Change(RelPath(row.path), row.since, row.at), windows)
+        found, others = candidates(Change(RelPath(row.path), row.since, row.at, row.seq), windows)
         return bool(found) and not others and all(window.tool in self._selection.calls for window in found)
 
     def _runs_of(self, path: bytes, owned: set[int]) -> list[Run]:

@@ -30,7 +30,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     """A call in time; `end` is None while it runs.
 
     `paths` are those that its input names, relative to the project's root. `agent`: a subagent's call.
-    `background_end`: when what it left running ended, if that is known. All times are journal time.
+    `background_end`: when what it left running ended, if that is known.
+    `barrier`: rows up to this one were there before the call ran; 0 if nobody knows. All times are journal time.
     """
 
     tool: str
@@ -42,6 +43,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     agent: bool = False
     is_error: bool = False
     background_end: int | None = None
+    barrier: int = 0
 
     @property
     def last(self) -> int:
@@ -50,11 +52,12 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What attribution needs of a row."""
+    """What attribution needs of a row; `seq` 0 is later than all that are known."""
 
     path: RelPath
     since: int
     at: int
+    seq: int = 0
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -105,6 +108,7 @@ def _owner(change: Change, windows: Sequence[Window]) -> Owner:
 
 
 def _candidates(change: Change, windows: Sequence[Window]) -> tuple[list[Window], int]:
+    windows = [window for window in windows if not 0 < change.seq <= window.barrier]
     named = [window for window in windows if _names(window, change.path)]
     if found := _at(change.at, named):
         return found, 0

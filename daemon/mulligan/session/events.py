@@ -33,6 +33,13 @@ class Settings(msgspec.Struct, frozen=True):
     turn_end: bool = True
 
 
+class Exact(msgspec.Struct, frozen=True):
+    """Where a project's journal stood behind a barrier: the rows up to `seq` are all that had happened, and no more."""
+
+    project: int
+    seq: int
+
+
 class Condition(StrEnum):
     """What must hold for a checkpoint to be taken, judged when it has been placed.
 
@@ -70,11 +77,31 @@ class ClientGone(msgspec.Struct, frozen=True, tag=True):
     time: int
 
 
+class CallGuarded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A hook told of a call before its tool ran; it runs since `time`. Without `exact` the hook could not wait."""
+
+    tool: str
+    name: str
+    time: int
+    exact: Exact | None = None
+
+
+class PromptHeard(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A hook told of a person's words before anything was done for them; `words` is what `digest_of` makes of them."""
+
+    words: bytes
+    time: int
+    exact: Exact
+
+
 # -- out --------------------------------------------------------------------------------------------------------------
 
 
 class TakeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Take one, if `condition` holds at `moment`. `event_key` is unique: the same event never takes two."""
+    """Take one, if `condition` holds at `moment`, or at `exact`, which is the same moment as a hook's barrier found it.
+
+    `event_key` is unique: the same event never takes two.
+    """
 
     trigger: str
     event_key: str
@@ -86,6 +113,7 @@ class TakeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     message_index: int
     tool: Tool | None = None
     metadata: Metadata = Metadata()
+    exact: Exact | None = None
 
 
 class RecordPrompt(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -117,6 +145,18 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     agent: bool
     prompt: int
     command: str = ""
+
+
+class GuardCall(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A hook saw a call, which was opened, begin at `start`: rows up to the barrier are none of it.
+
+    `barrier` 0: the hook could not wait for one, and the call is unguarded; then `start` is no better than the line's.
+    """
+
+    session: str
+    tool: str
+    start: int
+    barrier: int
 
 
 class CloseCall(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -183,11 +223,12 @@ class Remember(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     key: str
 
 
-SessionInput = Tick | Reread | ClientIdle | ClientGone
+SessionInput = Tick | Reread | ClientIdle | ClientGone | CallGuarded | PromptHeard
 SessionCommand = (
     TakeCheckpoint
     | RecordPrompt
     | OpenCall
+    | GuardCall
     | CloseCall
     | EndBackground
     | RecordUsage

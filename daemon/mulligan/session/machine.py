@@ -16,6 +16,7 @@ from collections.abc import Callable
 from mulligan.clock import MILLISECOND
 from mulligan.model import Metadata, Tool
 from mulligan.session.events import (
+    CallGuarded,
     CaptureHint,
     ClientGone,
     ClientIdle,
@@ -23,8 +24,10 @@ from mulligan.session.events import (
     Condition,
     EndBackground,
     EndTurn,
+    Exact,
     Note,
     OpenCall,
+    PromptHeard,
     RecordPrompt,
     RecordUsage,
     Remember,
@@ -37,6 +40,7 @@ from mulligan.session.events import (
     Tick,
 )
 from mulligan.session.hints import written_paths
+from mulligan.session.moments import Moments
 from mulligan.session.replay import Replay, renews_ids
 from mulligan.session.state import CALL_TIMEOUT, MOST_CALLS, MOST_QUEUED, Call, State
 from mulligan.session.strategy import manual, per_prompt, per_tool_use, smart
@@ -57,6 +61,7 @@ from mulligan.transcript.events import (
     TranscriptEvent,
     TurnEnded,
     Usage,
+    prompt_of,
 )
 
 STRATEGIES = {
@@ -65,6 +70,8 @@ STRATEGIES = {
     Strategy.PER_TOOL_USE: per_tool_use.decide,
     Strategy.SMART: smart.decide,
 }
+#: Strategies that keep the tree before a call as well, if a hook tells its moment.
+KEEPS_BEFORE = (Strategy.PER_TOOL_USE, Strategy.SMART)
 #: A result's line is written after the files, with a time cut to milliseconds; the same holds for the end of a turn.
 AFTER = MILLISECOND
 _PROMPT_IN_METADATA = 10_000
@@ -85,6 +92,7 @@ class SessionMachine:
     ) -> None:
         self.state = state
         self._replay = Replay(state, known, since)
+        self._moments = Moments(state)
         self._settings = settings
 
     def set_settings(self, settings: Settings) -> None:
@@ -103,8 +111,16 @@ class SessionMachine:
                 return self._end_turn("turn_end:" + event.key, event.time, settled=True)
             case ClientGone():
                 return self._release_held() + self._close_calls(event.time, "client_gone", everyones=True)
-        if event.agent:
-            return self._dispatch(event)
+            case PromptHeard():
+                self._moments.hear(event)
+                return []
+            case CallGuarded():
+                return self._moments.guard(event, self._replay.seen("call:" + event.tool)) + self._before_calls()
+        commands = self._dispatch(event) if event.agent else self._line(event)
+        return self._moments.refine(commands, event.parent) + self._before_calls()
+
+    def _line(self, event: TranscriptEvent) -> list[SessionCommand]:
+        """An event of the session's own transcript."""
         commands = self._resolve(event) + self._dispatch(event)
         if event.time is not None and not event.replayed and not isinstance(event, HarnessNote | CommandOutput):
             self.state.last_time = max(event.time, self.state.last_time or 0)
@@ -159,7 +175,7 @@ class SessionMachine:
             expanded = isinstance(event, HarnessNote) and not event.caveat and event.parent == command.uuid
             if expanded or isinstance(event, Usage):
                 state.command = None
-                commands += self._arrive(_as_prompt(command, PromptKind.COMMAND, command.key, command.text))
+                commands += self._arrive(prompt_of(command, PromptKind.COMMAND, command.key, command.text))
             elif isinstance(event, CommandOutput | Compacted | Prompt | Command):
                 state.command = None
         if state.held and isinstance(event, Usage | CallStarted | CallFinished | TurnEnded):
@@ -227,7 +243,7 @@ class SessionMachine:
         if event.reason or not words.text or words.text.startswith("/"):
             return []
         self.state.absorbed = [*self.state.absorbed, words.text][-MOST_QUEUED:]
-        return self._prompt(_as_prompt(event, PromptKind.QUEUED, words.key, words.text))
+        return self._prompt(prompt_of(event, PromptKind.QUEUED, words.key, words.text))
 
     def _prompt(self, event: Prompt) -> list[SessionCommand]:
         state, key = self.state, "prompt:" + event.key
@@ -241,19 +257,21 @@ class SessionMachine:
             state.turn.open, state.turn.settled = event.kind is not PromptKind.BASH, False
         state.prompts += 1
         state.prompt_text = event.text[:_PROMPT_IN_METADATA]
+        told = None if event.kind is PromptKind.QUEUED else self._moments.of_prompt(event.text, event.time)
+        moment = told.time if told else event.time
         commands.append(
             RecordPrompt(
                 session=state.session,
                 key=key,
                 ordinal=state.prompts,
-                moment=event.time,
+                moment=moment,
                 kind=event.kind,
                 text=event.text,
                 message_uuid=event.uuid,
                 message_index=state.messages,
             )
         )
-        return commands + self._by_strategy("prompt", key, event, event.time, None)
+        return commands + self._by_strategy("prompt", key, event, moment, None, told.exact if told else None)
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -304,6 +322,20 @@ class SessionMachine:
 
     def _hint(self, paths: tuple[bytes, ...]) -> list[SessionCommand]:
         return [CaptureHint(session=self.state.session, paths=tuple(dict.fromkeys(paths)))] if paths else []
+
+    def _before_calls(self) -> list[SessionCommand]:
+        """The checkpoints of the trees that calls began with, as hooks found them; read-only ones are not worth any."""
+        settings, commands = self._settings, list[SessionCommand]()
+        keeps = settings.auto_checkpoint and settings.strategy in KEEPS_BEFORE
+        for guard in self._moments.due():
+            told, key = guard.told, "before:" + guard.told.tool
+            idle = settings.strategy is Strategy.SMART and classify(told.name) is ToolClass.READ_ONLY
+            if keeps and not idle and told.exact is not None and not self._replay.seen(key):
+                self._replay.keep(key)
+                tool, uuid = Tool(told.name, told.tool), guard.parent or self.state.last_uuid
+                condition = Condition.TREE_DIFFERS
+                commands.append(self._checkpoint("tool_use", key, uuid, told.time, condition, tool, told.exact))
+        return commands
 
     def _call_finished(self, event: CallFinished) -> list[SessionCommand]:
         state, key = self.state, "tool_use:" + event.tool
@@ -410,6 +442,7 @@ class SessionMachine:
 
     def _tick(self, tick: Tick) -> list[SessionCommand]:
         state, commands = self.state, list[SessionCommand]()
+        self._moments.tick(tick.time)
         if state.held:
             state.ticks_held += 1
             if state.ticks_held >= 2:
@@ -418,23 +451,36 @@ class SessionMachine:
         old = [call for call in state.calls.values() if call.start is None or tick.time - call.start > CALL_TIMEOUT]
         if quiet and len(old) == len(state.calls):
             commands += self._close_calls(tick.time, "timeout", everyones=True)
-        return commands
+        return commands + self._before_calls()
 
     def _note(self, what: str) -> Note:
         return Note(session=self.state.session, what=what)
 
     def _by_strategy(
-        self, trigger: str, key: str, event: Prompt | CallFinished, moment: int | None, tool: Tool | None
+        self,
+        trigger: str,
+        key: str,
+        event: Prompt | CallFinished,
+        moment: int | None,
+        tool: Tool | None,
+        exact: Exact | None = None,
     ) -> list[SessionCommand]:
         if not self._settings.auto_checkpoint:
             return []
         condition = STRATEGIES[self._settings.strategy](event, self.state)
         if condition is None:
             return []
-        return [self._checkpoint(trigger, key, event.uuid, moment, condition, tool)]
+        return [self._checkpoint(trigger, key, event.uuid, moment, condition, tool, exact)]
 
     def _checkpoint(
-        self, trigger: str, key: str, uuid: str, moment: int | None, condition: Condition, tool: Tool | None = None
+        self,
+        trigger: str,
+        key: str,
+        uuid: str,
+        moment: int | None,
+        condition: Condition,
+        tool: Tool | None = None,
+        exact: Exact | None = None,
     ) -> TakeCheckpoint:
         return TakeCheckpoint(
             trigger=trigger,
@@ -447,20 +493,5 @@ class SessionMachine:
             message_index=self.state.messages,
             tool=tool,
             metadata=self.metadata(),
+            exact=exact,
         )
-
-
-def _as_prompt(event: Command | Queued, kind: PromptKind, key: str, text: str) -> Prompt:
-    return Prompt(
-        uuid=event.uuid,
-        parent=event.parent,
-        session=event.session,
-        time=event.time,
-        cwd=event.cwd,
-        version=event.version,
-        branch=event.branch,
-        replayed=event.replayed,
-        kind=kind,
-        key=key,
-        text=text,
-    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from mulligan.clock import NANOSECONDS
+from mulligan.session.events import CallGuarded, PromptHeard
 from mulligan.session.tools import ToolClass
 from mulligan.session.usage import Tally
 from mulligan.transcript.events import Command, Prompt, Queued
@@ -15,6 +16,9 @@ from mulligan.transcript.events import Command, Prompt, Queued
 MOST_CALLS = 256
 MOST_QUEUED = 64
 MOST_KEYS = 256
+#: What hooks told and no line has told yet.
+MOST_HEARD = 16
+MOST_GUARDS = 64
 #: Without any line of the session for so long, a call that has no result is taken to have none.
 CALL_TIMEOUT = 3600 * NANOSECONDS
 #: A model that was asked answers, or fails, in less; a client that was killed writes no end of the turn.
@@ -36,6 +40,20 @@ class Call(msgspec.Struct):
     closed: bool = False
     guessed: bool = False
     background: bool = False
+
+
+class Guard(msgspec.Struct):
+    """What a hook told of a call, and what came of it.
+
+    `opened`: the call's line was seen, behind the line `parent`. `judged`: a checkpoint before the call, if it is worth
+    one, was asked for.
+    """
+
+    told: CallGuarded
+    opened: bool = False
+    judged: bool = False
+    parent: str = ""
+    ticks: int = 0
 
 
 class Turn(msgspec.Struct):
@@ -66,6 +84,8 @@ class State(msgspec.Struct):
     command: Command | None = None
     caveat: str = ""
     keys: dict[str, bool] = {}
+    guards: dict[str, Guard] = {}
+    heard: list[PromptHeard] = []
 
 
 def at_work(state: State, silence: int) -> bool:

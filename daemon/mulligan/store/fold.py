@@ -284,7 +284,7 @@ def _prompt(db: sqlite3.Connection, fact: records.PromptFact) -> None:
 
 def _call(db: sqlite3.Connection, fact: records.CallFact) -> None:
     db.execute(
-        f"insert or replace into call values ({_marks(14)})",
+        f"insert or replace into call values ({_marks(16)})",
         (
             fact.id,
             fact.session,
@@ -300,6 +300,8 @@ def _call(db: sqlite3.Connection, fact: records.CallFact) -> None:
             fact.background,
             fact.background_end,
             fact.command,
+            fact.barrier,
+            fact.unguarded,
         ),
     )
 

@@ -114,7 +114,11 @@ class PromptFact(Fact, frozen=True, array_like=True, tag="prompt"):
 
 
 class CallFact(Fact, frozen=True, array_like=True, tag="call"):
-    """A tool call's window; `end` is 0 while it is open, `paths` are absolute, `owns` is the tool's class."""
+    """A tool call's window; `end` is 0 while it is open, `paths` are absolute, `owns` is the tool's class.
+
+    `barrier`: rows up to this one were there before it ran, as its hook found; 0 if none told. `unguarded`: its hook
+    could not wait until everything before it was captured.
+    """
 
     id: str
     session: str
@@ -130,6 +134,8 @@ class CallFact(Fact, frozen=True, array_like=True, tag="call"):
     background: bool = False
     background_end: int = 0
     command: str = ""
+    barrier: int = 0
+    unguarded: bool = False
 
 
 class UsageFact(Fact, frozen=True, array_like=True, tag="usage"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Raised with every change of a table: a catalogue of a smaller version is folded anew at the next start.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 SCHEMA = """
 create table meta (key text primary key, value) without rowid;
@@ -65,7 +65,7 @@ create table call (
     id text primary key, session text not null, project int not null, name text not null, owns text not null,
     start int not null, end int not null, is_error int not null, paths blob not null, prompt int not null,
     agent int not null, background int not null, background_end int not null,
-    command text not null
+    command text not null, barrier int not null, unguarded int not null
 ) without rowid;
 create index call_window on call (project, start);
 create index call_session on call (session);

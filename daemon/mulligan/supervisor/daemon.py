@@ -33,6 +33,7 @@ from mulligan.supervisor.adoption import Adoption
 from mulligan.supervisor.collecting import COLLECT_SECONDS, ROOM_SECONDS, Collecting
 from mulligan.supervisor.follow import Follower
 from mulligan.supervisor.growth import Growth
+from mulligan.supervisor.hooks import Hooks
 from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
 from mulligan.supervisor.integrity_jobs import IntegrityJobs
 from mulligan.supervisor.notify import Notifier
@@ -114,6 +115,8 @@ class Daemon:
         )
         self._services.track = self._follower.track
         self._services.forget = self._follower.forget
+        hooks = Hooks(self._registry, self._follower, self._store.clock)
+        self._services.deliver_hook, self._services.hook_counts = hooks.deliver, hooks.describe
         self._services.transcript_counts = self._follower.describe
         self._services.found_projects = self._follower.found_projects
         self._server = Server(self._services, self._tasks.spawn)

@@ -10,7 +10,7 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,7 @@ from mulligan.project.registry import Registry
 from mulligan.project.settings import Settings
 from mulligan.project.worker import ProjectWorker
 from mulligan.session import events as session_events
-from mulligan.session.events import SessionCommand
+from mulligan.session.events import SessionCommand, SessionInput
 from mulligan.session.machine import SessionMachine
 from mulligan.session.state import State
 from mulligan.store.records import AnyFact, OffsetFact
@@ -31,6 +31,7 @@ from mulligan.store.store import Store
 from mulligan.supervisor.adoption import Adoption
 from mulligan.supervisor.delivery import Counts, Delivery, Session
 from mulligan.supervisor.sources import Sources
+from mulligan.transcript.events import TranscriptEvent
 from mulligan.transcript.locate import Found, Transcript, live_clients, read_head
 from mulligan.transcript.parse import parse_line
 from mulligan.transcript.tail import Tail, TailState, state_at_end
@@ -357,6 +358,39 @@ class Follower:
         self._wake.set()
         done.wait(10)
         return {"tracked": done.is_set(), **answer}
+
+    def hear(
+        self, session: str, cwd: str, events: Sequence[TranscriptEvent | SessionInput], *, agent: bool = False
+    ) -> None:
+        """Feed a session with what an agent's hook told, before any line that comes later; waits for nothing.
+
+        `cwd` says whose project it is about, as in a line. A subagent's directory is not its session's.
+        """
+
+        def run() -> None:
+            known = self._session(session)
+            batch = _Batch("", known.worker, agent, cwd)
+            self._settle(known, batch)
+            for event in events:
+                batch.commands += known.machine.feed(event)
+            self._delivery.submit(known, batch.worker, batch.commands, "", None)
+
+        self._ask(run)
+
+    def visit(self, cwd: str) -> None:
+        """An agent works in a directory: it is protected if that is allowed. Waits for nothing."""
+
+        def run() -> None:
+            if self._registry.holding(os.fsencode(cwd)) is None:
+                _, reason = self._adoption.adopt(cwd)
+                if reason:
+                    self.counts.unprotected[cwd] = reason
+
+        self._ask(run)
+
+    def _ask(self, request: Callable[[], None]) -> None:
+        self._requests.put(request)
+        self._wake.set()
 
     def forget(self, session: str) -> bool:
         """A session has ended, whatever its lines say: its calls are closed and it leaves memory.

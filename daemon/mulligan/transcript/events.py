@@ -154,6 +154,23 @@ TranscriptEvent = (
 )
 
 
+def prompt_of(event: Command | Queued, kind: PromptKind, key: str, text: str) -> Prompt:
+    """The prompt that a line turned out to be."""
+    return Prompt(
+        uuid=event.uuid,
+        parent=event.parent,
+        session=event.session,
+        time=event.time,
+        cwd=event.cwd,
+        version=event.version,
+        branch=event.branch,
+        replayed=event.replayed,
+        kind=kind,
+        key=key,
+        text=text,
+    )
+
+
 class Parsed(msgspec.Struct, frozen=True):
     """The events of one line, and why it (or a part of it) could not be used; an empty `fault` means nothing is odd."""
 

@@ -145,6 +145,11 @@ def _paths(values: list[Any], cwd: str) -> tuple[bytes, ...]:
     return tuple(found)
 
 
+def input_paths(arguments: Mapping[str, Any], cwd: str) -> tuple[bytes, ...]:
+    """Absolute, normal paths that a tool's input names."""
+    return _paths(_input_paths(arguments), cwd)
+
+
 def _input_paths(data: Mapping[str, Any]) -> list[Any]:
     values = [data[key] for key in _PATH_KEYS if key in data]
     for key in _PATHS_KEYS:
@@ -331,7 +336,7 @@ class _Reader:
         if not tool or not name:
             self.fault = WRONG_SHAPE
             return
-        paths = _paths(_input_paths(arguments), self.line["cwd"])
+        paths = input_paths(arguments, self.line["cwd"])
         command = _text(arguments, "command")
         yield CallStarted(**self.line, tool=tool, name=name, paths=paths, command=command)
 

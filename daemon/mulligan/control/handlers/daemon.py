@@ -199,6 +199,7 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
             "rss_bytes": process_bytes(),
             "claude_config_dirs": services.claude_config_dirs,
             "transcripts": services.transcript_counts(),
+            "hooks": services.hook_counts(),
         },
         "project": mine,
         "reason": reason,
@@ -296,6 +297,7 @@ def stats(call: Call, _params: NoParams) -> dict[str, Any]:
         "events": call.services.bus.cursor,
         "batches": call.services.store.catalogue().meta("batch"),
         "transcripts": call.services.transcript_counts(),
+        "hooks": call.services.hook_counts(),
     }
 
 
