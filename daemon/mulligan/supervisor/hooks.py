@@ -20,6 +20,8 @@ from mulligan.project.registry import Registry
 from mulligan.project.worker import ProjectWorker
 from mulligan.supervisor import claude_hooks, opencode_hooks
 from mulligan.supervisor.follow import Follower
+from mulligan.supervisor.kept import KeptTranscripts, UnkeptError
+from mulligan.taskstate.store import TaskStates
 
 log = logging.getLogger(__name__)
 #: A hook gives up 200 ms after it began; an answer has to be on its way before.
@@ -34,8 +36,14 @@ AGENTS: dict[str, Callable[[Hooks, str, str, int], str]] = {
 class Hooks:
     """Takes what hooks tell, in request threads."""
 
-    def __init__(self, registry: Registry, follower: Follower, clock: Clock) -> None:
+    #: An input that is older than this was not answered in time (nanoseconds).
+    patience = PATIENCE
+
+    def __init__(
+        self, registry: Registry, follower: Follower, clock: Clock, states: TaskStates, kept: KeptTranscripts
+    ) -> None:
         self.registry, self.follower, self._clock = registry, follower, clock
+        self.states, self.kept = states, kept
         self._lock = threading.Lock()
         self._taken: dict[str, int] = {}
         self._odd: dict[str, int] = {}
@@ -53,6 +61,9 @@ class Hooks:
         except OddInputError as odd:
             self.count_odd(str(odd))
             return ""
+        except UnkeptError:
+            self.count_odd("could not be kept")
+            raise
         except (MulliganError, OSError) as error:
             log.info("a hook's %s: %s", event, error)
             self.count_odd("could not be done")
