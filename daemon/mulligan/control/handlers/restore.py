@@ -23,6 +23,7 @@ from mulligan.project.selection import of_session
 from mulligan.project.side_effects import side_effects_since, stood_at
 from mulligan.project.worker import ProjectWorker
 from mulligan.restore.plan import Plan
+from mulligan.session_ids import short_session
 
 #: How a warning of the ledger begins.
 NOT_UNDONE = "no restore undoes: "
@@ -142,7 +143,9 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
     }
     if params.dry_run and not params.force:
         busy = sessions_at_work(worker)
-        answer["warnings"] += [f"session {each[:8]} is at work: the restore waits for a pause" for each in busy]
+        answer["warnings"] += [
+            f"session {short_session(each)} is at work: the restore waits for a pause" for each in busy
+        ]
     if conversation is not None:
         current = result.after or position.checkpoint
         if current is not None and result.operation:
