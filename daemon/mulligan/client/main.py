@@ -107,7 +107,8 @@ def _group_help(prog: str, summary: str, actions: dict[str, Command]) -> str:
     examples = [example for command in actions.values() for example in command.examples[:1]]
     lines += [f"  {example}" for example in examples[:2]]
     lines += ["", "commands:"]
-    lines += [f"  {name:<11} {command.summary}" for name, command in actions.items()]
+    width = max(11, *map(len, actions))
+    lines += [f"  {name:<{width}} {command.summary}" for name, command in actions.items()]
     lines += ["", f"One of them in full: {prog} COMMAND --help"]
     return "\n".join(lines) + "\n"
 

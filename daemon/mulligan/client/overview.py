@@ -25,6 +25,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "unpin": "let retention have it again",
         "delete": "take a checkpoint out of the timeline",
         "cleanup": "forget old checkpoints",
+        "state": "what a session is doing, kept beside its files",
     },
     "go back": {
         "restore": "make files what they were at a checkpoint",

@@ -47,6 +47,7 @@ def checks(context: Context) -> Iterator[Check]:
     yield check_socket(context.connection().path)
     yield check_claude_dirs(context, daemon)
     yield from check_inotify(status)
+    yield check_state(context)
     yield from scratch(context)
 
 
@@ -98,6 +99,22 @@ def _limit(name: str) -> int | None:
             return int(file.read())
     except (OSError, ValueError):
         return None
+
+
+def check_state(context: Context) -> Check:
+    """The database of settings and task states is whole, as SQLite finds it; nothing is repaired."""
+    try:
+        found = context.call("state.check")
+    except MulliganError as error:
+        return Check("task state", False, error.message, error.hint)
+    path = str(found.get("path"))
+    wrong = [str(line) for key in ("integrity", "foreign_keys") for line in found.get(key) or []]
+    if wrong:
+        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return Check("task state", False, f"{path}: {wrong[0]}{more}", "mulligan stop, then bring back a backup of it")
+    if found.get("newer"):
+        return Check("task state", False, f"{path} is of a newer version, and only read", "install that version")
+    return Check("task state", True, f"whole, version {found.get('schema_version')}")
 
 
 #: What the scratch project holds: name → (bytes, mode). Every kind of trouble that is cheap to try.

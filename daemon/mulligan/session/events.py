@@ -209,6 +209,13 @@ class EndTurn(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     interrupted: bool = False
 
 
+class Compaction(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The conversation was replaced by a summary: what is kept beside it is to be made sure of."""
+
+    session: str
+    key: str
+
+
 class Note(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Something to count. Never an error."""
 
@@ -234,6 +241,7 @@ SessionCommand = (
     | RecordUsage
     | CaptureHint
     | EndTurn
+    | Compaction
     | Note
     | Remember
 )

@@ -21,6 +21,7 @@ from mulligan.session.events import (
     ClientGone,
     ClientIdle,
     CloseCall,
+    Compaction,
     Condition,
     EndBackground,
     EndTurn,
@@ -160,7 +161,7 @@ class SessionMachine:
             case Interrupted():
                 return self._interrupted(event)
             case Compacted():
-                return [] if self._replay.dropped("compaction:" + event.uuid, event) else [self._note("compaction")]
+                return self._compacted(event)
             case HarnessNote():
                 self.state.caveat = event.uuid if event.caveat else ""
                 return []
@@ -439,6 +440,16 @@ class SessionMachine:
         if settings.auto_checkpoint and settings.turn_end and settings.strategy is not Strategy.MANUAL:
             commands.append(self._checkpoint("turn_end", key, uuid, moment, Condition.TREE_DIFFERS))
         return commands
+
+    def _compacted(self, event: Compacted) -> list[SessionCommand]:
+        """A landmark besides what the strategy takes, as the end of a turn: the conversation as it was before."""
+        key, settings = "compaction:" + event.uuid, self._settings
+        if event.agent or self._replay.dropped(key, event):
+            return []
+        commands: list[SessionCommand] = []
+        if settings.auto_checkpoint and settings.turn_end and settings.strategy is not Strategy.MANUAL:
+            commands.append(self._checkpoint("compaction", key, event.before, event.time, Condition.ALWAYS))
+        return [*commands, Compaction(session=self.state.session, key=key)]
 
     def _tick(self, tick: Tick) -> list[SessionCommand]:
         state, commands = self.state, list[SessionCommand]()

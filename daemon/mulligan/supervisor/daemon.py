@@ -42,6 +42,7 @@ from mulligan.supervisor.schedule import Schedule
 from mulligan.supervisor.signals import handled
 from mulligan.supervisor.snapshots import LOOK_SECONDS as SNAPSHOT_SECONDS
 from mulligan.supervisor.snapshots import Snapshots
+from mulligan.supervisor.state_triggers import StateTriggers
 from mulligan.supervisor.tasks import Tasks
 from mulligan.taskstate.store import TaskStates
 from mulligan.watch.observer import make_observer
@@ -110,10 +111,17 @@ class Daemon:
         self._collecting = Collecting(self._space, self._store, self._threadsafe, self._tasks.spawn)
         self._indexing = Indexing(self._store, lambda: self._services.index_budget)
         self._integrity_jobs = IntegrityJobs(self._store, self._state, self._integrity, self._bus, self.config)
+        self._triggers = StateTriggers(self._states, self._store)
         self._adoption = Adoption(self._registry, self.config)
         self._kept = KeptTranscripts(self._places.data_dir, self._store.clock)
-        followed = [*self._services.claude_config_dirs, self._kept.directory]
-        self._follower = Follower(self._store, self._registry, self._settings, followed, self._adoption)
+        self._follower = Follower(
+            self._store,
+            self._registry,
+            self._settings,
+            [*self._services.claude_config_dirs, self._kept.directory],
+            self._adoption,
+            self._triggers.observe,
+        )
         self._services.track = self._follower.track
         self._services.forget = self._follower.forget
         hooks = Hooks(self._registry, self._follower, self._store.clock, self._states, self._kept)
@@ -196,12 +204,13 @@ class Daemon:
             self._schedule.every(self._config.interval, "interval", self._take_interval)
 
     async def _clean_up(self) -> None:
-        """Forget what the configured policy does not keep, project by project."""
+        """Forget what the configured policy does not keep, project by project, and states that nothing refers to."""
         await asyncio.to_thread(self._kept.sweep)
         policy = upkeep.configured(self._config)
         for worker in self._registry.workers() if policy != Policy() else ():
             if worker.health.state != "failed":
                 await asyncio.wrap_future(worker.call(partial(upkeep.clean_up, worker, policy)))
+        await asyncio.to_thread(self._triggers.drop_versions)
 
     async def _take_interval(self) -> None:
         """A checkpoint of every project whose tree is not the one of its current checkpoint."""

@@ -70,7 +70,10 @@ class Counts:
 
 
 class Delivery:
-    """Hands over jobs from the reading thread. `wake` and `start_over` are called from any thread."""
+    """Hands over jobs from the reading thread. `wake` and `start_over` are called from any thread.
+
+    `observe` is told of commands that were executed, in their project's thread; after a crash perhaps once more.
+    """
 
     def __init__(
         self,
@@ -79,7 +82,9 @@ class Delivery:
         counts: Counts,
         wake: Callable[[], None],
         start_over: Callable[[Session], None],
+        observe: Callable[[ProjectWorker, Sequence[SessionCommand]], None],
     ) -> None:
+        self._observe = observe
         self._store, self._registry, self._counts = store, registry, counts
         self._wake, self._start_over = wake, start_over
         self._lock = threading.Lock()
@@ -181,6 +186,7 @@ class Delivery:
         name = path or session.machine.state.session
         if self._failures.get(name, 0) < _ATTEMPTS:
             self._passed_over(worker, *execute(worker, commands))
+            self._observe(worker, commands)
         else:
             log.error("transcript %s: a part was passed over after %d failures", name, _ATTEMPTS)
         self._failures.pop(name, None)

@@ -63,7 +63,13 @@ class Follower:
     """Follows all transcripts below some configuration directories, from `start` to `stop`."""
 
     def __init__(
-        self, store: Store, registry: Registry, settings: Settings, config_dirs: list[str], adoption: Adoption
+        self,
+        store: Store,
+        registry: Registry,
+        settings: Settings,
+        config_dirs: list[str],
+        adoption: Adoption,
+        observe: Callable[[ProjectWorker, Sequence[SessionCommand]], None],
     ) -> None:
         self._store, self._registry, self._settings, self._adoption = store, registry, settings, adoption
         self._config_dirs = config_dirs
@@ -79,7 +85,7 @@ class Follower:
         self._clients: dict[str, str] = {}
         self._next_clients = 0
         self.counts = Counts()
-        self._delivery = Delivery(store, registry, self.counts, self._wake.set, self._failed)
+        self._delivery = Delivery(store, registry, self.counts, self._wake.set, self._failed, observe)
 
     def start(self) -> None:
         """Begin; what is there at the very first start of the store is the past and is followed from its end."""

@@ -21,6 +21,8 @@ STATUSES = ("active", "blocked", "done", "abandoned")
 KINDS = ("named", "pre_restore", "auto")
 #: What counts as done among the steps.
 _DONE = ("done", "completed")
+#: How the ids of projects' own sessions begin.
+MANUAL = "manual-"
 #: Snapshots that are made without being asked for are named so, with their time.
 RESERVED = {"pre_restore": "pre-restore-", "auto": "auto-"}
 _NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,120}\Z")
@@ -117,6 +119,11 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 def digest(value: dict[str, Any]) -> str:
     """SHA-256 of what a state says, in whatever order its keys stand (hexadecimal)."""
     return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
+
+
+def manual_session(root: bytes) -> str:
+    """The session of what a person keeps for a project in which no agent works."""
+    return MANUAL + hashlib.sha256(root).hexdigest()[:16]
 
 
 def count_steps(known: KnownFields) -> dict[str, int]:

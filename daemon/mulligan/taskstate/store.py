@@ -8,6 +8,7 @@ processes lose nothing of each other's. Any thread.
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -94,13 +95,6 @@ class TaskStates:
         """One of them by its name. Raises NotFoundError."""
         return _named(self.snapshots(session), name)
 
-    def way_back(self, operation: str) -> tuple[str, Snapshot] | None:
-        """(session, snapshot) of the state that a restore of the project has replaced, if it has."""
-        query = "select session, name from snapshot where operation = ? and operation != ''"
-        with self.database.reading() as db:
-            found = db.execute(query, (operation,)).fetchone()
-        return None if found is None else (str(found[0]), self.snapshot(*found))
-
     def sessions(self, prefix: str = "") -> list[tuple[str, bytes]]:
         """(id, path of the project) of the sessions that have or had a state, by the beginning of their ids."""
         query = (
@@ -172,6 +166,26 @@ class TaskStates:
         self.on_change(session)
         return made
 
+    def take_back(self, undone: str, operation: str) -> tuple[str, str, bool] | None:
+        """Bring back what an operation on files had replaced, as a part of the one that undoes it.
+
+        (session, name of the snapshot, whether it was done): a state that was saved since then stays. None if the
+        operation had replaced none.
+        """
+        with self.database.writing() as db:
+            query = "select session, name, taken, value from snapshot where operation = ? and operation != ''"
+            found = db.execute(query, (undone,)).fetchone()
+            if found is None:
+                return None
+            session, name, taken, value = found
+            query = "select count(*) from state_version where session = ? and saved > ?"
+            (saved,) = db.execute(query, (session, taken)).fetchone()
+            if saved == 1:  # what the operation itself brought
+                self._replace(db, session, msgspec.json.decode(value), operation)
+        if saved == 1:
+            self.on_change(session)
+        return session, name, saved == 1
+
     # -- triggers -----------------------------------------------------------------------------------------------------
 
     def compacted(self, session: str, project: bytes, checkpoint: str = "") -> TaskState:
@@ -234,18 +248,25 @@ class TaskStates:
 
     # -- keeping house ------------------------------------------------------------------------------------------------
 
-    def drop_versions(self, referring: Callable[[str], list[int]], before: int) -> int:
-        """Drop versions that were replaced before a moment and that none of a session's `referring` moments lies in."""
+    def drop_versions(self, referring: Callable[[str, bytes], list[int]], before: int) -> int:
+        """Drop versions that were replaced before a moment and that no moment refers to; how many.
+
+        `referring(session, project)` are the moments that do, sorted.
+        """
         dropped = 0
-        for session, _ in self.sessions():
-            moments = sorted(referring(session))
-            with self.database.writing() as db:
-                query = "select id, saved from state_version where session = ? order by saved, id"
+        for session, project in self.sessions():
+            query = "select id, saved from state_version where session = ? order by saved, id"
+            with self.database.reading() as db:
                 versions = db.execute(query, (session,)).fetchall()
-                for (number, saved), (_, until) in pairwise(versions):
-                    if until < before and not any(saved <= moment < until for moment in moments):
-                        db.execute("delete from state_version where id = ?", (number,))
-                        dropped += 1
+            old = [(number, saved, until) for (number, saved), (_, until) in pairwise(versions) if until < before]
+            moments = referring(session, project) if old else []
+            gone = [
+                (number,) for number, *span in old if bisect_left(moments, span[0]) == bisect_left(moments, span[1])
+            ]
+            if gone:
+                with self.database.writing() as db:
+                    db.executemany("delete from state_version where id = ?", gone)
+            dropped += len(gone)
         return dropped
 
     # -- within a transaction -----------------------------------------------------------------------------------------

@@ -129,9 +129,10 @@ class TurnEnded(Line, frozen=True, kw_only=True):
 
 
 class Compacted(Line, frozen=True, kw_only=True):
-    """The conversation was replaced by a summary. `trigger` is "manual", "auto" or empty."""
+    """The conversation was replaced by a summary. `trigger` is "manual", "auto" or empty; `before` its last line."""
 
     trigger: str = ""
+    before: str = ""
 
 
 class Interrupted(Line, frozen=True, kw_only=True):

@@ -347,7 +347,8 @@ class _Reader:
         if subtype in ("turn_duration", "stop_hook_summary"):
             yield TurnEnded(**self.line, key=self._key(subtype), final=True)
         elif subtype == "compact_boundary":
-            yield Compacted(**self.line, trigger=_text(_object(self.data, "compactMetadata"), "trigger"))
+            trigger = _text(_object(self.data, "compactMetadata"), "trigger")
+            yield Compacted(**self.line, trigger=trigger, before=_text(self.data, "logicalParentUuid"))
         elif subtype == "local_command":
             yield CommandOutput(**self.line)
 

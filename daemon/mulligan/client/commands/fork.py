@@ -1,4 +1,4 @@
-"""`mulligan fork`: another way on from a checkpoint, files and conversation, while everything else stays as it is."""
+"""`mulligan fork`: another way on from a checkpoint, with its files, conversation and task state."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mulligan.client.context import Context
 from mulligan.client.render.amounts import counted
 from mulligan.client.render.conversation import conversation_lines, resume_lines
 from mulligan.client.render.plan import done_words, not_done, plan_lines, target_line
+from mulligan.client.render.state import brought_lines, carried_lines
 from mulligan.client.render.text import visible
 
 SUMMARY = "Branches off at a checkpoint: its files in a directory of their own, and a conversation that goes on there."
@@ -68,6 +69,7 @@ def _plan(result: JsonObject, context: Context) -> None:
         context.line()
         context.line(f"  files         {result.get('files_processed') or 0:,}")
     context.lines(conversation_lines(result))
+    context.lines(carried_lines(result))
     context.lines([f"  {visible(str(warning))}" for warning in result.get("warnings") or []])
 
 
@@ -82,4 +84,5 @@ def _done(result: JsonObject, context: Context) -> None:
     else:
         files = counted(result.get("files_processed") or 0, "file")
         context.line(f"forked into {context.short(str(result.get('directory')))}, branch {branch}: {files}", style)
+    context.lines(brought_lines(result))
     context.lines(resume_lines(result, context.short))

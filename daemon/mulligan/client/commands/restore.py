@@ -17,6 +17,7 @@ from mulligan.client.render.plan import (
     side_effect_lines,
     target_line,
 )
+from mulligan.client.render.state import brought_lines, carried_lines
 from mulligan.client.render.text import visible, word
 from mulligan.errors import PartialError
 
@@ -41,6 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     talk = parser.add_argument_group("the conversation").add_mutually_exclusive_group()
     talk.add_argument("--conversation", action="store_true", help="also a copy of it up to there, to be resumed")
     talk.add_argument("--conversation-only", action="store_true", help="only that copy; no file is touched")
+    group = parser.add_argument_group("the task state")
+    group.add_argument("--state", action="store_true", help="also what the session was doing then (see mulligan state)")
     group = parser.add_argument_group("which")
     project_option(group)
     session_option(group)
@@ -54,6 +57,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         "keep_others": args.keep_others or None,
         "conversation": args.conversation or None,
         "conversation_only": args.conversation_only or None,
+        "state": args.state or None,
         **context.where(args),
         **context.paths(args.paths),
     }
@@ -86,6 +90,7 @@ def _plan(result: JsonObject, args: argparse.Namespace, context: Context) -> Non
     if not args.conversation_only:
         context.lines(grouped_lines(result.get("plan") or {}, context.width, context.palette, context.now()))
     context.lines(conversation_lines(result))
+    context.lines(carried_lines(result))
     context.lines([f"  {visible(str(warning))}" for warning in other_warnings(result)])
     if effects := side_effect_lines(result, context.now(), context.width):
         context.lines(["", *effects])
@@ -106,6 +111,7 @@ def _done(result: JsonObject, elapsed: float, args: argparse.Namespace, context:
         )
         context.lines(not_done(plan))
         context.lines(side_effect_lines(result, context.now(), context.width))
+    context.lines(brought_lines(result))
     context.lines(resume_lines(result, context.short))
     if not (args.conversation or args.conversation_only) and checkpoint.get("session_id", "manual") != "manual":
         context.line(f"conversation too: mulligan restore {visible(args.id)} --conversation", "dim")

@@ -36,6 +36,8 @@ def _render(result: JsonObject, args: argparse.Namespace, context: Context) -> N
     checkpoint, files = result.get("checkpoint") or {}, result.get("files") or []
     for label, text in _facts(checkpoint, context):
         context.line(context.palette.paint(pad(label, 12), "dim") + text)
+    if state := _state(result):
+        context.line(context.palette.paint(pad("state", 12), "dim") + state)
     for entry in checkpoint.get("incomplete_paths") or []:
         reason = visible(str(entry.get("reason") or "")) if isinstance(entry, dict) else ""
         context.line(f"incomplete  {shown_path(entry)}: {reason}", "look")
@@ -56,6 +58,13 @@ def _render(result: JsonObject, args: argparse.Namespace, context: Context) -> N
     )
     widest = max([0, *(len(_amount(file)) for file in files)])
     context.lines([_file_line(file, widest) for file in files])
+
+
+def _state(result: JsonObject) -> str:
+    """What the session was doing, in a line."""
+    from mulligan.client.render.state import summary_line  # noqa: PLC0415 - not for JSON
+
+    return summary_line(result) if result.get("state") else ""
 
 
 def _changes(changes: dict[str, Any], args: argparse.Namespace, context: Context) -> None:

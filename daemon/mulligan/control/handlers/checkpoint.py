@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mulligan.control.carried_state import state_of
 from mulligan.control.handlers.checkpoint_diff import tree_diff_object
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import checkpoint_object, file_object
@@ -125,6 +126,7 @@ def show(call: Call, params: ShowParams) -> dict[str, Any]:
             **damaged_files(sum("damaged" in file for file in files)),
         },
         "changes": changes,
+        "state": state_of(call, worker, made),
         "warnings": warnings,
         "files": files,
     }

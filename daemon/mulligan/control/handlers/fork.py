@@ -1,10 +1,11 @@
-"""checkpoint.fork: a branch of files and conversation, in a directory of its own or in place."""
+"""checkpoint.fork: a branch of files, conversation and task state, in a directory of its own or in place."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
+from mulligan.control.carried_state import Carried, bring_state, carried, planned_state
 from mulligan.control.handlers.project import wait_until_watching
 from mulligan.control.handlers.restore import copied
 from mulligan.control.methods import Params, method
@@ -41,7 +42,7 @@ class ForkParams(Params, frozen=True, kw_only=True):
 
 @method("checkpoint.fork", ForkParams)
 def fork(call: Call, params: ForkParams) -> dict[str, Any]:
-    """Branch off at a checkpoint: its files, and a conversation that goes on from there."""
+    """Branch off at a checkpoint: its files, and a conversation that goes on from there with the task state of then."""
     if params.into and params.in_place:
         raise UsageError("a fork goes into a directory or stays in place", hint="give --into or --in-place")
     if params.into and (not os.path.isabs(params.into) or "\0" in params.into):
@@ -54,7 +55,7 @@ def fork(call: Call, params: ForkParams) -> dict[str, Any]:
     position = names.position(params.id, session)
     title = params.name or f"fork of {position.label}"
     if params.in_place:
-        answer = _in_place(call, worker, position, params, copied(call, worker, position, session, title))
+        answer = _in_place(call, worker, position, params, session, copied(call, worker, position, session, title))
     else:
         answer = _into_directory(call, worker, position, params, session, title)
     if not params.dry_run:
@@ -71,25 +72,42 @@ def _into_directory(
     call.services.registry.require_allowed(place)
     root, directory = show_path(worker.root), show_path(place)
     conversation = prepare(store, position, session, title, directory=directory, moved_from=root)
+    state_then = carried(call, worker, position, session)
     made = layout(store, worker.project_id, position.cut)
     if params.dry_run:
         warnings = [*_missing(made, None), *_absent(worker, made, conversation)]
-        return _answer(worker, position, params, conversation, place, made, warnings)
+        return _answer(worker, position, params, conversation, place, made, warnings) | _planned(
+            state_then, conversation
+        )
     outcome = lay_out(store, made, place, worker.root)
     forked = call.services.registry.add(os.fsdecode(place))
     wait_until_watching(call, forked)
     conversation = bring(conversation, store, forked.project_id, store.catalogue().current(forked.project_id))
+    state = bring_state(call, state_then, _new_session(conversation), forked.root) if conversation.there else None
     description = params.name or f"fork into {show_path(place)}"
     branch = worker.call(lambda: record_branch(worker, position, _new_session(conversation), description)).result()
     missing = _missing(made, outcome)
     warnings = [*missing, *_absent(worker, made, conversation)]
+    if state_then.state is not None and not conversation.there:
+        warnings.append("the task state was not copied: it goes where a conversation goes on")
     answer = _answer(worker, position, params, conversation, place, made, warnings)
     partial = missing or conversation.refused
-    return answer | {"checkpoint": checkpoint_object(branch, worker.root), **({"exit_status": 3} if partial else {})}
+    branched = {"checkpoint": checkpoint_object(branch, worker.root), "state": state}
+    return answer | branched | ({"exit_status": 3} if partial else {})
+
+
+def _planned(found: Carried, conversation: Conversation) -> dict[str, Any]:
+    """The task state goes where a conversation goes on, and only there."""
+    return {"state": planned_state(found) if conversation.there else None}
 
 
 def _in_place(
-    call: Call, worker: ProjectWorker, position: Position, params: ForkParams, conversation: Conversation
+    call: Call,
+    worker: ProjectWorker,
+    position: Position,
+    params: ForkParams,
+    session: str,
+    conversation: Conversation,
 ) -> dict[str, Any]:
     restorer = Restorer(worker)
 
@@ -104,10 +122,14 @@ def _in_place(
     fields = outcome_fields(result)
     if params.dry_run:
         warnings = fields["warnings"] + _why_none(conversation)
-        return _answer(worker, position, params, conversation, worker.root, None, warnings) | {"plan": fields["plan"]}
+        answer = _answer(worker, position, params, conversation, worker.root, None, warnings)
+        return answer | {"plan": fields["plan"]} | _planned(carried(call, worker, position, session), conversation)
     parent = result.after or position.checkpoint
     assert parent is not None  # what is no checkpoint of its own becomes one
     conversation = bring(conversation, call.services.store, worker.project_id, parent.id)
+    state = None
+    if conversation.there:
+        state = bring_state(call, carried(call, worker, position, session), conversation.session, worker.root)
     description = params.name or f"fork of {position.label}"
     request = Request("fork", _new_session(conversation), description, parent=parent.id)
     branch = worker.call(lambda: worker.checkpoint(request)).result()
@@ -115,7 +137,7 @@ def _in_place(
     warnings = fields["warnings"] + _why_none(conversation)
     answer = _answer(worker, position, params, conversation, worker.root, None, warnings)
     status = {"exit_status": 3} if conversation.refused else {}
-    return fields | answer | {"checkpoint": checkpoint_object(branch, worker.root), **status}
+    return fields | answer | {"checkpoint": checkpoint_object(branch, worker.root), "state": state, **status}
 
 
 def _answer(

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from mulligan.control.carried_state import restored_state
 from mulligan.control.methods import Params, method
 from mulligan.control.objects import checkpoint_object, conversation_object, resume_object, show_path
 from mulligan.control.operations import group_object, outcome_fields, plan_object, refuse, side_effect_object
@@ -33,7 +34,8 @@ class RestoreParams(Params, frozen=True, kw_only=True):
     """`dry_run` gives the plan alone; anything else needs `confirmed`. No `paths` means the whole tree.
 
     `keep_others`: take back only what the session's calls have changed since then.
-    `conversation` also copies the conversation up to there, `conversation_only` leaves the files alone.
+    `conversation` also copies the conversation up to there, `conversation_only` leaves the files alone. `state` brings
+    the task state of then too: to the copied conversation's session if there is one, else to the one it was of.
     `wait_seconds`: how long to wait for sessions that are at work; with `force` nobody is waited for.
     """
 
@@ -48,6 +50,7 @@ class RestoreParams(Params, frozen=True, kw_only=True):
     keep_others: bool = False
     conversation: bool = False
     conversation_only: bool = False
+    state: bool = False
     wait_seconds: Annotated[float, Meta(ge=0, le=86400)] = 10.0
 
 
@@ -74,7 +77,7 @@ def _conversation_only(call: Call, worker: ProjectWorker, position: Position, pa
         assert before is not None
         conversation = bring(conversation, call.services.store, worker.project_id, (target or before).id)
         _require(conversation)
-    return {
+    answer: dict[str, Any] = {
         "checkpoint": checkpoint_object(target, worker.root) if target else None,
         "position": position.label,
         "files_processed": 0,
@@ -85,6 +88,11 @@ def _conversation_only(call: Call, worker: ProjectWorker, position: Position, pa
         "resume": None if params.dry_run else resume_object(conversation),
         "warnings": [],
     }
+    if params.state:
+        answer |= restored_state(
+            call, worker, position, conversation.source, conversation, answer["warnings"], done=before is not None
+        )
+    return answer
 
 
 def _require(conversation: Conversation) -> None:
@@ -151,6 +159,10 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         if current is not None and result.operation:
             conversation = bring(conversation, call.services.store, worker.project_id, current.id)
         answer |= _conversation_fields(conversation, answer["warnings"], done=bool(result.operation))
+    if params.state:
+        named = params.session and names.session(params.session)
+        operation, warnings = result.operation, answer["warnings"]
+        answer |= restored_state(call, worker, position, named, conversation, warnings, operation, done=bool(operation))
     return answer
 
 
