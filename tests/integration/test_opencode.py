@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.daemon import DaemonFixture, RpcError
-from support.live_transcript import await_checkpoint, checkpoints, session_of
+from support.live_transcript import APART, await_checkpoint, checkpoints, session_of
 from support.opencode import OpenCodeSession, new_session
 from support.stored import tree_of
 from support.trees import put, snapshot
@@ -45,6 +46,7 @@ def test_a_turn_leads_to_the_checkpoints_of_the_strategy(
     first = agent.write(project / "a.txt", b"two\n")
     second = agent.start("bash", command="echo three > b.txt; exit 1")
     put(project, b"b.txt", b"three\n")
+    time.sleep(APART)
     agent.finish("bash", second, is_error=True)
     third = agent.start("read", filePath=str(project / "a.txt"))
     agent.finish("read", third)
@@ -137,6 +139,7 @@ def test_what_is_told_twice_or_after_a_restart_counts_once(
     for one in told:
         agent.deliver(one)
     put(project, b"a.txt", b"two\n")
+    time.sleep(APART)
     told.append(agent.told("PostToolUse", tool_name="write", tool_use_id="call_once"))
     told.append(agent.told("Usage", message_id="msg_answer", model="mock-1", usage={"input_tokens": 7}))
     told.append(agent.told("Stop", reason="idle"))
@@ -197,6 +200,22 @@ def test_a_compaction_takes_the_state_along_and_a_childs_nothing(
     assert agent.deliver({**late, "time": late["time"] - 60_000}) == ""
     agent.tell("PostCompact")
     agent.settle()
+    made = await_checkpoint(daemon, project, "compaction")
+    assert made["session_id"] == agent.session
+    loaded = daemon.call("state.load", project=project, session=agent.session)
+    assert (loaded["state"], loaded["synthesized"]) == ({"title": "The bridge"}, False)
+    assert not daemon.call("state.load", project=project, session=child.session)["exists"]
+
+
+def test_the_client_knows_the_session_of_a_shell(daemon: DaemonFixture, project: Path, agent: OpenCodeSession) -> None:
+    other = OpenCodeSession(daemon, project)
+    for one in (agent, other):
+        one.prompt("go")
+        one.settle()
+    saved = daemon.client("state", "save", '{"title": "mine"}', cwd=project, MULLIGAN_SESSION=agent.session)
+    assert (saved.returncode, saved.stderr) == (0, "")
+    assert daemon.call("state.load", project=project, session=agent.session)["state"] == {"title": "mine"}
+    assert not daemon.call("state.load", project=project, session=other.session)["exists"]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,9 @@ _SESSION = re.compile(SESSION)
 _ID = re.compile(r"[\w.:|+/=-]{1,200}")
 #: Whole numbers of milliseconds that a clock can show: up to the year 2200.
 _LATEST = 7_258_118_400_000
+#: The kernel's word of a change may reach the journal so much later than the tool's end was noted. What the agent does
+#: next comes later still: its model has to be asked first.
+_ARRIVAL = 10 * MILLISECOND
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
 
 
@@ -135,7 +138,7 @@ def events_of(told: OpenCodeInput) -> list[TranscriptEvent]:
             tool, name = told.tool_use_id, told.tool_name
             return [CallStarted(uuid=tool, tool=tool, name=name, paths=told.named, command=told.command, **line)]
         case "PostToolUse" if told.tool_use_id:
-            tool = told.tool_use_id
+            tool, line["time"] = told.tool_use_id, told.moment + _ARRIVAL
             return [CallFinished(uuid=tool, tool=tool, is_error=told.is_error, kind=told.tool_name, **line)]
         case "Usage" if told.message_id:
             spent = told.usage
