@@ -1,4 +1,5 @@
-"""The files that mulligan ships beside its code: the annotated configuration, its schema, units and the launch agent.
+"""The files that mulligan ships beside its code: the annotated configuration, its schema, units, the launch
+agent, and what agents are given.
 
 In a checkout (also an editable installation, whose copy would grow old, and an unpacked sdist) they are those of the
 checkout; in a wheel they lie in `mulligan/share`. Standard library only: the client imports this module.
@@ -20,7 +21,7 @@ LAUNCH_AGENT = "launchd/dev.mulligan.daemon.plist"
 
 
 def share_directory(package: Path = _PACKAGE) -> Path:
-    """The directory that holds `config`, `systemd` and `launchd`."""
+    """The directory that holds `config`, `systemd`, `launchd` and `agents`."""
     root = package.parent.parent
     # `../../config` of an installed package may be anybody's; a checkout is known by its own two marks.
     if package.parent.name == "daemon" and (root / "pyproject.toml").is_file():

@@ -169,7 +169,7 @@ def put(text: str, path: Path, value: Any) -> str:
     node = parse(text)
     for depth, name in enumerate(path):
         if node.kind != "{":
-            raise JsoncError(f'"{path[depth - 1] if depth else ""}" is no object', text, node.start)
+            raise JsoncError(f'"{path[depth - 1]}" is no object' if depth else "this is no object", text, node.start)
         member = _member(node, name)
         if member is None:
             for inner in reversed(path[depth + 1 :]):

@@ -41,6 +41,11 @@ GROUPS: dict[str, dict[str, str]] = {
         "settings": "when checkpoints are taken",
         "config": "the configuration file",
     },
+    "agents": {
+        "integrate": "hooks, commands and a status line for your agent",
+        "statusline": "one line for the agent's status line",
+        "hook": "what an agent's hook runs",
+    },
     "daemon": {
         "start": "start the daemon",
         "stop": "stop the daemon",

@@ -44,7 +44,7 @@ class Services:
     reload: Callable[[], None]
     track: Callable[[str, str, str], dict[str, Any]] = lambda _session, _project, _line: {}
     forget: Callable[[str], bool] = lambda _session: False
-    deliver_hook: Callable[[str, str, str, int], str] = lambda _agent, _event, _input, _sent: ""
+    deliver_hook: Callable[[str, str, str | None, int], str] = lambda _agent, _event, _input, _sent: ""
     hook_counts: Callable[[], dict[str, Any]] = dict
     transcript_counts: Callable[[], dict[str, Any]] = dict
     found_projects: Callable[[], list[dict[str, Any]]] = list

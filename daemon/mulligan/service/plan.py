@@ -131,6 +131,7 @@ def _write(file: File) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(temporary, flags, file.mode)
     with os.fdopen(descriptor, "wb") as stream:
+        os.fchmod(descriptor, file.mode)  # whatever the umask
         stream.write(file.content)
         stream.flush()
         os.fsync(descriptor)

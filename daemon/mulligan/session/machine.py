@@ -43,7 +43,7 @@ from mulligan.session.events import (
 from mulligan.session.hints import written_paths
 from mulligan.session.moments import Moments
 from mulligan.session.replay import Replay, renews_ids
-from mulligan.session.state import CALL_TIMEOUT, MOST_CALLS, MOST_QUEUED, Call, State
+from mulligan.session.state import CALL_TIMEOUT, MOST_CALLS, MOST_QUEUED, Call, State, counts_of
 from mulligan.session.strategy import manual, per_prompt, per_tool_use, smart
 from mulligan.session.tools import BUILT_IN_COMMANDS, ToolClass, classify, is_shell
 from mulligan.transcript.events import (
@@ -129,16 +129,7 @@ class SessionMachine:
 
     def metadata(self) -> Metadata:
         """The session's counts up to now."""
-        state, tokens = self.state, self.state.tally.sum
-        return Metadata(
-            total_tokens=tokens.total,
-            input_tokens=tokens.input,
-            output_tokens=tokens.output,
-            cache_creation_tokens=tokens.cache_creation,
-            cache_read_tokens=tokens.cache_read,
-            model_used=state.model,
-            user_prompt=state.prompt_text,
-        )
+        return counts_of(self.state)
 
     def _dispatch(self, event: TranscriptEvent) -> list[SessionCommand]:
         match event:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from mulligan.clock import NANOSECONDS
+from mulligan.model import Metadata
 from mulligan.session.events import CallGuarded, PromptHeard
 from mulligan.session.tools import ToolClass
 from mulligan.session.usage import Tally
@@ -86,6 +87,20 @@ class State(msgspec.Struct):
     keys: dict[str, bool] = {}
     guards: dict[str, Guard] = {}
     heard: list[PromptHeard] = []
+
+
+def counts_of(state: State) -> Metadata:
+    """What a checkpoint says of its session: the counts up to now."""
+    tokens = state.tally.sum
+    return Metadata(
+        total_tokens=tokens.total,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        cache_creation_tokens=tokens.cache_creation,
+        cache_read_tokens=tokens.cache_read,
+        model_used=state.model,
+        user_prompt=state.prompt_text,
+    )
 
 
 def at_work(state: State, silence: int) -> bool:

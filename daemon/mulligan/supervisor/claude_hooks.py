@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from mulligan.agents.claude_input import ClaudeInput, read_input
@@ -23,8 +24,10 @@ def deliver(hooks: Hooks, event: str, raw: str, deadline: int) -> str:
             _prompt(hooks, told, deadline)
         case "SessionEnd":
             _end(hooks, told)
+        case "PreCompact":
+            _compaction(hooks, told)
         case "SessionStart":
-            hooks.follower.visit(told.cwd)
+            return _start(hooks, told)
         case _:
             hooks.look(hooks.worker_of(told.cwd))
     return ""
@@ -55,6 +58,26 @@ def _prompt(hooks: Hooks, told: ClaudeInput, deadline: int) -> None:
             hooks.follower.hear(told.session_id, told.cwd, [event], agent=bool(told.agent_id))
 
     hooks.guard(worker, (), deadline, heard)
+
+
+def _compaction(hooks: Hooks, told: ClaudeInput) -> None:
+    """The conversation is about to be replaced by a summary: what its task is outlives that."""
+    worker = hooks.worker_of(told.cwd)
+    hooks.look(worker)
+    catalogue = worker.store.catalogue()
+    checkpoint = catalogue.current(worker.project_id, told.session_id) or catalogue.current(worker.project_id)
+    hooks.states.new_context(told.session_id)
+    hooks.states.compacted(told.session_id, worker.root, checkpoint)
+
+
+def _start(hooks: Hooks, told: ClaudeInput) -> str:
+    """A context begins; behind a compaction it is told of the task. A context that goes on has been told."""
+    hooks.follower.visit(told.cwd)
+    text = hooks.states.injection(told.session_id) if told.source == "compact" else None
+    if text is None:
+        return ""
+    answer = {"hookEventName": told.hook_event_name, "additionalContext": text}
+    return json.dumps({"hookSpecificOutput": answer})
 
 
 def _end(hooks: Hooks, told: ClaudeInput) -> None:

@@ -124,7 +124,7 @@ class Daemon:
         )
         self._services.track = self._follower.track
         self._services.forget = self._follower.forget
-        hooks = Hooks(self._registry, self._follower, self._store.clock, self._states, self._kept)
+        hooks = Hooks(self._registry, self._follower, self._states, self._store.clock, self._kept)
         self._services.deliver_hook, self._services.hook_counts = hooks.deliver, hooks.describe
         self._services.transcript_counts = self._follower.describe
         self._services.found_projects = self._follower.found_projects

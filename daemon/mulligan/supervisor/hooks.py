@@ -26,6 +26,7 @@ from mulligan.taskstate.store import TaskStates
 log = logging.getLogger(__name__)
 #: A hook gives up 200 ms after it began; an answer has to be on its way before.
 PATIENCE = 170 * MILLISECOND
+_MOST_GUARDED = 1024
 
 AGENTS: dict[str, Callable[[Hooks, str, str, int], str]] = {
     "claude": claude_hooks.deliver,
@@ -40,23 +41,29 @@ class Hooks:
     patience = PATIENCE
 
     def __init__(
-        self, registry: Registry, follower: Follower, clock: Clock, states: TaskStates, kept: KeptTranscripts
+        self, registry: Registry, follower: Follower, states: TaskStates, clock: Clock, kept: KeptTranscripts
     ) -> None:
-        self.registry, self.follower, self._clock = registry, follower, clock
-        self.states, self.kept = states, kept
+        self.registry, self.follower, self.states, self._clock = registry, follower, states, clock
+        self.kept = kept
+        self._guarded: dict[str, None] = {}
         self._lock = threading.Lock()
         self._taken: dict[str, int] = {}
         self._odd: dict[str, int] = {}
         self._unguarded = 0
 
-    def deliver(self, agent: str, event: str, raw: str, sent: int) -> str:
-        """What the hook is to print, nearly always nothing. `sent` is when it began, 0 if it does not say."""
+    def deliver(self, agent: str, event: str, raw: str | None, sent: int) -> str:
+        """What the hook is to print, nearly always nothing.
+
+        `raw` is None for an input that was too large. `sent` is when the hook began, 0 if it does not say.
+        """
         now = steady()
         deadline = (min(sent, now) if sent > 0 else now) + PATIENCE
         take = AGENTS.get(agent)
         try:
             if take is None:
                 raise OddInputError("unknown agent")
+            if raw is None:
+                raise OddInputError("too large")
             output = take(self, event, raw, deadline)
         except OddInputError as odd:
             self.count_odd(str(odd))
@@ -93,6 +100,15 @@ class Hooks:
     def guard(self, worker: ProjectWorker, paths: Sequence[bytes], deadline: int, told: Told) -> None:
         """As `guarding.guard`, with the wall clock's time, which is what lines and machines go by."""
         guard(worker, paths, deadline, lambda moment, exact: told(moment - self._clock.correction, exact))
+
+    def is_first(self, call: str) -> bool:
+        """Whether nobody asked this of a call before; what is told again is not to move its moment."""
+        with self._lock:
+            first = call not in self._guarded
+            self._guarded[call] = None
+            while len(self._guarded) > _MOST_GUARDED:
+                del self._guarded[next(iter(self._guarded))]
+        return first
 
     def wall(self) -> int:
         """The wall clock's time now."""

@@ -24,7 +24,7 @@ def deliver(hooks: Hooks, event: str, raw: str, deadline: int) -> str:
     # what comes late was kept for us while we were away: nobody waits for the answer any more
     late = hooks.wall() - told.moment > hooks.patience
     match event:
-        case "PreToolUse" if not late:
+        case "PreToolUse" if not late and hooks.is_first(told.tool_use_id):
             _before_tool(hooks, told, deadline)
         case "PreCompact" if not told.child:
             return _compaction(hooks, told, late=late)

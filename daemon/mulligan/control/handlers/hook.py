@@ -9,16 +9,21 @@ from mulligan.control.services import Call
 
 
 class DeliverParams(Params, frozen=True, kw_only=True):
-    """`input` is what the agent gave its hook, as it is. `sent`: CLOCK_MONOTONIC when the hook began (nanoseconds)."""
+    """`input` is what the agent gave its hook, as it is; `cut`: it was too long for a message.
+
+    `sent`: CLOCK_MONOTONIC when the hook began (nanoseconds).
+    """
 
     event: str
     input: str
     agent: str = "claude"
     pid: int = 0
     sent: int = 0
+    cut: bool = False
 
 
 @method("hook.deliver", DeliverParams)
 def deliver(call: Call, params: DeliverParams) -> dict[str, Any]:
     """Take what a hook of an agent told; the answer is what the hook is to print, nearly always nothing."""
-    return {"output": call.services.deliver_hook(params.agent, params.event, params.input, params.sent)}
+    raw = None if params.cut else params.input
+    return {"output": call.services.deliver_hook(params.agent, params.event, raw, params.sent)}
