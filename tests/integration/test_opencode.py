@@ -46,7 +46,6 @@ def test_a_turn_leads_to_the_checkpoints_of_the_strategy(
     first = agent.write(project / "a.txt", b"two\n")
     second = agent.start("bash", command="echo three > b.txt; exit 1")
     put(project, b"b.txt", b"three\n")
-    time.sleep(APART)
     agent.finish("bash", second, is_error=True)
     third = agent.start("read", filePath=str(project / "a.txt"))
     agent.finish("read", third)

@@ -53,14 +53,15 @@ class OpenCodeSession:
         return name
 
     def finish(self, tool: str, name: str, *, is_error: bool = False) -> None:
-        """Its result."""
+        """Its result; before and behind it is time enough to tell whose a change is."""
+        time.sleep(APART)
         self.tell("PostToolUse", tool_name=tool, tool_use_id=name, is_error=is_error)
+        time.sleep(APART)
 
     def write(self, path: Path, data: bytes) -> str:
         """A whole call of `write`; its id."""
         name = self.start("write", filePath=str(path), content=data.decode())
         path.write_bytes(data)
-        time.sleep(APART)
         self.finish("write", name)
         return name
 

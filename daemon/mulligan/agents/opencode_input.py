@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from mulligan.agents.claude_input import LARGEST, OddInputError
+from mulligan.agents.claude_input import OddInputError
 from mulligan.clock import MILLISECOND
 from mulligan.session.hints import written_paths
 from mulligan.session.tools import is_shell
@@ -39,9 +39,8 @@ _SESSION = re.compile(SESSION)
 _ID = re.compile(r"[\w.:|+/=-]{1,200}")
 #: Whole numbers of milliseconds that a clock can show: up to the year 2200.
 _LATEST = 7_258_118_400_000
-#: The kernel's word of a change may reach the journal so much later than the tool's end was noted. What the agent does
-#: next comes later still: its model has to be asked first.
-_ARRIVAL = 10 * MILLISECOND
+#: The kernel's word of a change may reach the journal a little later than the tool's end was noted.
+_ARRIVAL = 3 * MILLISECOND
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
 
 
@@ -115,8 +114,6 @@ def read_input(event: str, raw: str) -> OpenCodeInput:
     """The input of a hook. Raises OddInputError."""
     if event not in EVENTS:
         raise OddInputError("unknown event")
-    if len(raw) >= LARGEST:
-        raise OddInputError("too large")
     try:
         told = msgspec.json.decode(raw, type=OpenCodeInput)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

@@ -11,6 +11,8 @@ import { connect } from "node:net"
 import { userInfo } from "node:os"
 import { isAbsolute, join, resolve } from "node:path"
 
+/** Where the daemon's address is if not in a usual place: `mulligan integrate opencode` writes it here. */
+const STATE_DIR = ""
 /** The longest wait for an answer (milliseconds). */
 const PATIENCE = 200
 /** After a daemon was not found, it is looked for again so much later; doubles up to the second (milliseconds). */
@@ -21,6 +23,8 @@ const MOST_KEPT = 1_000
 /** Longer texts in a tool's input are cut, longer prompts too: a message may have 1 MiB. */
 const LONGEST = 20_000
 const LONGEST_PROMPT = 200_000
+/** Ids of calls that are shorter are not unique. */
+const LEAST = 12
 /** Ids that are remembered so that nothing is told twice. */
 const MOST_REMEMBERED = 2_000
 
@@ -42,8 +46,7 @@ function candidates(env) {
   const runtime = mac ? join(home, "Library/Caches/TemporaryItems") : absolute("XDG_RUNTIME_DIR") || runtimeOf()
   const found = [
     env.MULLIGAN_SOCKET ? resolve(env.MULLIGAN_SOCKET) : "",
-    addressIn(env.MULLIGAN_STATE_DIR || xdg),
-    addressIn(bare),
+    ...[env.MULLIGAN_STATE_DIR || xdg, bare, STATE_DIR].map((directory) => directory && addressIn(directory)),
     join(runtime, "mulligan/control.sock"),
   ]
   return [...new Set(found.filter(Boolean))]
@@ -255,12 +258,24 @@ function isNew(known, key) {
 
 const daemon = new Daemon()
 
+/**
+ * Whether this file tells of a directory: it may be installed for the person and for the project.
+ * @param {string} directory
+ */
+function isTeller(directory) {
+  const key = Symbol.for("dev.mulligan.tellers")
+  const world = /** @type {Record<symbol, Map<string, string> | undefined>} */ (/** @type {unknown} */ (globalThis))
+  const tellers = (world[key] ??= new Map())
+  if (!tellers.has(directory)) tellers.set(directory, import.meta.url)
+  return tellers.get(directory) === import.meta.url
+}
+
 /** What one OpenCode instance tells: sessions in one directory, with what has to be known of them. */
 class Teller {
   /** @type {Map<string, string>} the parent of a session, "" of one that has none */ #parents = new Map()
   /** @type {Map<string, string>} slash commands whose prompt is to come */ #commands = new Map()
   /** @type {Set<string>} sessions whose agent works */ #busy = new Set()
-  /** @type {Map<string, string>} tools of the calls without a result */ #open = new Map()
+  /** @type {Map<string, { tool: string, id: string }>} calls without a result */ #open = new Map()
   /** @type {Map<string, string>} models of messages that are being written */ #models = new Map()
   /** @type {Set<string>} */ #told = new Set()
 
@@ -316,18 +331,19 @@ class Teller {
 
   /** @param {string} session @param {number} time @param {string} id @param {string} tool @param {unknown} input */
   async starting(session, time, id, tool, input) {
-    this.#open.set(id, tool)
-    await patiently(
-      this.tell(session, "PreToolUse", time, { tool_name: tool, tool_use_id: id, tool_input: cut(input) }),
-    )
+    // some models count their calls anew in each answer
+    const call = { tool, id: id.length < LEAST ? `${id}.${time.toString(36)}` : id }
+    this.#open.set(`${session} ${id}`, call)
+    const told = { tool_name: tool, tool_use_id: call.id, tool_input: cut(input) }
+    await patiently(this.tell(session, "PreToolUse", time, told))
   }
 
   /** @param {string} session @param {number} time @param {string} id @param {boolean} isError */
   finished(session, time, id, isError) {
-    const tool = this.#open.get(id)
-    if (tool === undefined) return
-    this.#open.delete(id)
-    void this.tell(session, "PostToolUse", time, { tool_name: tool, tool_use_id: id, is_error: isError })
+    const call = this.#open.get(`${session} ${id}`)
+    if (!call) return
+    this.#open.delete(`${session} ${id}`)
+    void this.tell(session, "PostToolUse", time, { tool_name: call.tool, tool_use_id: call.id, is_error: isError })
   }
 
   /** @param {string} message @param {string} model */
@@ -376,6 +392,7 @@ class Teller {
 
 /** OpenCode 1: hooks in an object. @type {import("@opencode-ai/plugin").Plugin} */
 const server = async ({ client, directory }) => {
+  if (!isTeller(directory)) return {}
   const teller = new Teller(directory, async (session) => {
     const { data } = await client.session.get({ path: { id: session } })
     return data?.parentID
@@ -459,8 +476,9 @@ function hearFirst(teller, event) {
 /** @type {(context: object) => Promise<any>} */
 const setup = async (given) => {
   const context = /** @type {Context} */ (given)
-  if (!context.tool?.hook || !context.session?.hook) return
-  const teller = new Teller(context.location?.directory ?? process.cwd(), async (session) => {
+  const directory = context.location?.directory ?? process.cwd()
+  if (!context.tool?.hook || !context.session?.hook || !isTeller(directory)) return
+  const teller = new Teller(directory, async (session) => {
     const found = await context.session?.get?.({ sessionID: session })
     return found?.parentID ?? found?.data?.parentID
   })
