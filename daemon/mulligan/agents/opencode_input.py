@@ -39,7 +39,7 @@ _SESSION = re.compile(SESSION)
 _ID = re.compile(r"[\w.:|+/=-]{1,200}")
 #: Whole numbers of milliseconds that a clock can show: up to the year 2200.
 _LATEST = 7_258_118_400_000
-#: The kernel's word of a change may reach the journal a little later than the tool's end was noted.
+#: The kernel's word of a change may reach the journal a little later than an end was noted.
 _ARRIVAL = 3 * MILLISECOND
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
 
@@ -130,12 +130,14 @@ def events_of(told: OpenCodeInput) -> list[TranscriptEvent]:
     """What an input means to its root session; nothing if nothing follows from it."""
     line: dict[str, Any] = {"session": told.root, "time": told.moment, "cwd": told.cwd, "agent": told.child}
     key = f"{told.session_id}:{told.time}"
+    if told.hook_event_name in ("PostToolUse", "Stop"):
+        line["time"] += _ARRIVAL
     match told.hook_event_name:
         case "PreToolUse" if told.tool_use_id and told.tool_name:
             tool, name = told.tool_use_id, told.tool_name
             return [CallStarted(uuid=tool, tool=tool, name=name, paths=told.named, command=told.command, **line)]
         case "PostToolUse" if told.tool_use_id:
-            tool, line["time"] = told.tool_use_id, told.moment + _ARRIVAL
+            tool = told.tool_use_id
             return [CallFinished(uuid=tool, tool=tool, is_error=told.is_error, kind=told.tool_name, **line)]
         case "Usage" if told.message_id:
             spent = told.usage

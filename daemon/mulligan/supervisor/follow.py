@@ -251,6 +251,10 @@ class Follower:
 
     # sessions
 
+    def knows(self, key: str) -> bool:
+        """Whether an event of this key had its effect, before this start too. From any thread."""
+        return self._known(key)
+
     def _known(self, key: str) -> bool:
         if self._delivery.under_way(key):
             return True

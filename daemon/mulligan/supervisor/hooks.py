@@ -102,13 +102,13 @@ class Hooks:
         guard(worker, paths, deadline, lambda moment, exact: told(moment - self._clock.correction, exact))
 
     def is_first(self, call: str) -> bool:
-        """Whether nobody asked this of a call before; what is told again is not to move its moment."""
+        """Whether nobody told of a call before; what is told again is not to move its moment."""
         with self._lock:
             first = call not in self._guarded
             self._guarded[call] = None
             while len(self._guarded) > _MOST_GUARDED:
                 del self._guarded[next(iter(self._guarded))]
-        return first
+        return first and not self.follower.knows("call:" + call)
 
     def wall(self) -> int:
         """The wall clock's time now."""

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 def deliver(hooks: Hooks, event: str, raw: str, deadline: int) -> str:
     """Take one input. Raises OddInputError for what is not used, and UnkeptError for what could not be kept."""
     told = read_input(event, raw)
+    again = event == "PreToolUse" and not hooks.is_first(told.tool_use_id)
     hooks.kept.append(told.root, events_of(told))
     # what comes late was kept for us while we were away: nobody waits for the answer any more
     late = hooks.wall() - told.moment > hooks.patience
     match event:
-        case "PreToolUse" if not late and hooks.is_first(told.tool_use_id):
+        case "PreToolUse" if not late and not again:
             _before_tool(hooks, told, deadline)
         case "PreCompact" if not told.child:
             return _compaction(hooks, told, late=late)
