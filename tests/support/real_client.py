@@ -12,7 +12,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,37 @@ class RealClient:
             text=True,
             start_new_session=True,
         )
+
+    @contextmanager
+    def talking(self) -> Iterator[Callable[[str], dict[str, Any]]]:
+        """One client that goes on: a function that says something and gives the result that follows."""
+        words = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+        with subprocess.Popen(
+            [*self._command, *words, "--dangerously-skip-permissions"],
+            cwd=self.project,
+            env=self._environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            assert process.stdin is not None and process.stdout is not None
+            said, heard = process.stdin, process.stdout
+
+            def say(text: str) -> dict[str, Any]:
+                message = {"role": "user", "content": [{"type": "text", "text": text}]}
+                said.write(json.dumps({"type": "user", "message": message}) + "\n")
+                said.flush()
+                for line in heard:
+                    told: dict[str, Any] = json.loads(line)
+                    if told.get("type") == "result":
+                        return told
+                raise AssertionError("the client ended")
+
+            yield say
+            said.close()
+            heard.read()
 
     def _environment(self) -> dict[str, str]:
         return {

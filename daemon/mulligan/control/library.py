@@ -49,6 +49,7 @@ class Evidence:
             "prompt_number": (doing.prompt_number or None) if doing else None,
             "tool": doing.tool if doing else None,
             "tool_id": doing.call if doing else None,
+            "unguarded": doing is not None and doing.unguarded,
             "model": (doing.model or None) if doing else None,
             "grade": grade(row, first=row.seq in self._first),
         }

@@ -28,7 +28,10 @@ _OF_ITS_OWN = Flag.FROM_UNKNOWN | Flag.AWAY | Flag.RESTORED | Flag.THINNED
 
 
 class Doing(msgspec.Struct, frozen=True):
-    """The call that owns a row, with what led to it; `prompt_number` counts in the session, from 1."""
+    """The call that owns a row, with what led to it; `prompt_number` counts in the session, from 1.
+
+    `unguarded`: its hook could not wait, so what changed just before it may seem to be its own.
+    """
 
     call: str
     session: str
@@ -36,6 +39,7 @@ class Doing(msgspec.Struct, frozen=True):
     prompt_number: int = 0
     prompt: str = ""
     model: str = ""
+    unguarded: bool = False
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -16,8 +16,8 @@ from mulligan.session.tools import ToolClass
 
 #: A prompt's line follows its hook when all hooks have answered, which may take them minutes; its time may be Enter's.
 _AFTER, _BEFORE = 600 * NANOSECONDS, 60 * NANOSECONDS
-#: Lines come within a second; clients that write none of a call are not waited for.
-_TICKS = 2
+#: Lines come within a second; a call without any, and one beside a long one, is not waited for any longer.
+_PATIENCE = 2 * NANOSECONDS
 
 
 def digest_of(text: str) -> bytes:
@@ -63,24 +63,26 @@ class Moments:
                 if not guard.opened:
                     refined.append(self._command(guard.told))
                 guard.opened, guard.parent = True, parent
+                if guard.told.exact and (call := self._state.calls.get(command.tool)):
+                    call.start = guard.told.time
         return refined
 
     def tick(self, time: int) -> None:
-        """A second went by."""
+        """Time went by."""
         guards = self._state.guards
         for tool, guard in list(guards.items()):
-            guard.ticks += 1
+            guard.late = time - guard.told.time > _PATIENCE
             if time - guard.told.time > CALL_TIMEOUT:
                 del guards[tool]
 
     def due(self) -> list[Guard]:
-        """The calls before which a checkpoint is to be judged now, each once.
+        """The calls before which a checkpoint is to be judged now, each once, in the order in which they began.
 
         What ran before them is waited for: its own checkpoint may hold the same tree.
         """
         found = []
-        for tool, guard in list(self._state.guards.items()):
-            ready = guard.ticks >= _TICKS or (guard.opened and not self._others_before(guard.told))
+        for tool, guard in sorted(self._state.guards.items(), key=lambda item: item[1].told.time):
+            ready = guard.late or (guard.opened and not self._others_before(guard.told))
             if ready and not guard.judged:
                 guard.judged = True
                 found.append(guard)
@@ -90,6 +92,8 @@ class Moments:
 
     def _others_before(self, told: CallGuarded) -> bool:
         changing = (ToolClass.WINDOW, ToolClass.PATH)
+        if any(not guard.judged and guard.told.time < told.time for guard in self._state.guards.values()):
+            return True
         return any(
             not call.closed and call.tool_class in changing and (call.start is None or call.start < told.time)
             for tool, call in self._state.calls.items()

@@ -47,14 +47,14 @@ class Guard(msgspec.Struct):
     """What a hook told of a call, and what came of it.
 
     `opened`: the call's line was seen, behind the line `parent`. `judged`: a checkpoint before the call, if it is worth
-    one, was asked for.
+    one, was asked for. `late`: enough time went by for all lines to come.
     """
 
     told: CallGuarded
     opened: bool = False
     judged: bool = False
     parent: str = ""
-    ticks: int = 0
+    late: bool = False
 
 
 class Turn(msgspec.Struct):

@@ -81,20 +81,20 @@ def marks(catalogue: Catalogue, project: int, since: int) -> list[Mark]:
 def doings(catalogue: Catalogue, calls: Iterable[str]) -> dict[str, Doing]:
     """What is known of some calls, by their ids."""
     cursor = catalogue.db.execute(
-        "select c.id, c.session, c.project, c.name, c.prompt, c.agent, coalesce((select substr(text, 1, ?) from prompt"
-        " where session = c.session and ordinal = c.prompt), '') from call c"
-        " where c.id in (select value from json_each(?))",
+        "select c.id, c.session, c.project, c.name, c.prompt, c.agent, c.unguarded,"
+        " coalesce((select substr(text, 1, ?) from prompt where session = c.session and ordinal = c.prompt), '')"
+        " from call c where c.id in (select value from json_each(?))",
         (PROMPT_SHOWN, json.dumps(sorted(set(calls) - {""}))),
     )
     found: dict[str, Doing] = {}
     models: dict[str, list[str]] = {}
-    for call, session, project, name, prompt, agent, text in cursor.fetchall():
+    for call, session, project, name, prompt, agent, unguarded, text in cursor.fetchall():
         if session not in models:
             models[session] = _models(catalogue, session)
         model = models[session][0] if len(models[session]) == 1 else ""
         if len(models[session]) > 1 and not agent:
             model = _model_at(catalogue, project, call)
-        found[call] = Doing(call, session, name, prompt, text, model)
+        found[call] = Doing(call, session, name, prompt, text, model, bool(unguarded))
     return found
 
 

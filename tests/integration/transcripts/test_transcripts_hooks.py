@@ -1,4 +1,4 @@
-"""What hooks tell refines what the lines tell, counts nothing twice, and is never needed; told as the client tells it."""
+"""What hooks tell refines what the lines tell, and counts nothing twice; told as the client tells it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.daemon import DaemonFixture, in_parallel
-from support.live_transcript import Agent, await_checkpoint, checkpoints, replace, session_of, settle, started
+from support.live_transcript import APART, Agent, await_checkpoint, checkpoints, replace, session_of, settle, started
 from support.stored import rows, tree_of
 from support.trees import put, snapshot
 
@@ -79,10 +79,10 @@ def before(daemon: DaemonFixture, project: Path, tool: str) -> list[dict[str, An
 def test_a_call_begins_with_the_tree_that_its_hook_found(daemon: DaemonFixture, agent: Hooked, project: Path) -> None:
     agent.prompt("go")
     tool = new_tool()
-    put(project, b"a.txt", b"by a person\n")
+    replace(project / "a.txt", b"by a person\n")
     expected = snapshot(project)
     agent.before(tool, command="echo > a.txt")
-    put(project, b"a.txt", b"by the call\n")
+    replace(project / "a.txt", b"by the call\n")
     agent.write(agent.call(tool, "Bash", input={"command": "echo > a.txt"}), agent.result(tool))
     await_checkpoint(daemon, project, "tool_use", 2)
     agent.settle()
@@ -100,13 +100,15 @@ def test_nothing_is_taken_before_a_call_if_the_tree_is_one_that_has_a_checkpoint
 ) -> None:
     first, second, third = new_tool(), new_tool(), new_tool()
     agent.before(first)
-    put(project, b"a.txt", b"1\n")
+    replace(project / "a.txt", b"1\n")
+    time.sleep(APART)
     one = [agent.call(first, "Bash", input={"command": "x"}), agent.result(first)]
     agent.before(second)  # before the client wrote what became of the first
-    put(project, b"a.txt", b"2\n")
+    replace(project / "a.txt", b"2\n")
+    time.sleep(APART)
     agent.write(*one, agent.call(second, "Bash", input={"command": "x"}), agent.result(second))
     await_checkpoint(daemon, project, "tool_use", 2)
-    put(project, b"a.txt", b"3\n")
+    replace(project / "a.txt", b"3\n")
     agent.before(third, "Read", file_path=str(project / "a.txt"))  # changes nothing
     agent.write(agent.call(third, "Read", input={"file_path": str(project / "a.txt")}), agent.result(third))
     agent.settle()
@@ -119,7 +121,7 @@ def test_a_call_without_a_line_has_its_checkpoint_all_the_same(
     daemon: DaemonFixture, agent: Hooked, project: Path
 ) -> None:
     tool = new_tool()
-    put(project, b"a.txt", b"precious\n")
+    replace(project / "a.txt", b"precious\n")
     agent.before(tool, command="rm -rf .")
     (project / "a.txt").unlink()
     made = await_checkpoint(daemon, project, "tool_use")
@@ -131,9 +133,9 @@ def test_a_line_that_was_there_before_the_hook_is_refined(daemon: DaemonFixture,
     tool = new_tool()
     agent.write(agent.call(tool, "Bash", input={"command": "x"}))
     agent.settle()
-    put(project, b"a.txt", b"by a person, while the agent waits for leave\n")
+    replace(project / "a.txt", b"by a person, while the agent waits for leave\n")
     agent.before(tool)
-    put(project, b"b.txt", b"by the call\n")
+    replace(project / "b.txt", b"by the call\n")
     agent.close(tool)
     await_checkpoint(daemon, project, "tool_use", 2)
     assert rows(daemon, b"a.txt")[-1][5:] == ("", "")
@@ -157,11 +159,11 @@ def test_an_ignored_file_that_a_call_is_about_to_destroy_is_kept(
 
 def test_a_prompts_line_takes_the_moment_of_its_hook(daemon: DaemonFixture, agent: Hooked, project: Path) -> None:
     daemon.call("settings.set", key="strategy", value="per_prompt", scope="global")
-    put(project, b"a.txt", b"by a person\n")
+    replace(project / "a.txt", b"by a person\n")
     expected = snapshot(project)
     assert agent.hook("UserPromptSubmit", prompt="refused by another hook") == ""
     assert agent.hook("UserPromptSubmit", prompt="do it\n") == ""
-    put(project, b"a.txt", b"by a call that is faster than the line\n")
+    replace(project / "a.txt", b"by a call that is faster than the line\n")
     agent.prompt("do it")
     agent.end_turn()
     made = await_checkpoint(daemon, project, "prompt")
@@ -176,7 +178,7 @@ def test_a_prompts_line_takes_the_moment_of_its_hook(daemon: DaemonFixture, agen
 def test_parallel_calls_are_each_guarded(daemon: DaemonFixture, agent: Hooked, project: Path) -> None:
     agent.prompt("go")
     tools = [new_tool() for _ in range(8)]
-    put(project, b"a.txt", b"by a person\n")
+    replace(project / "a.txt", b"by a person\n")
     in_parallel(len(tools), lambda number: agent.before(tools[number], "Write", file_path=str(project / f"{number}")))
     calls = [agent.call(tool, "Write", input={"file_path": str(project / f"{n}")}) for n, tool in enumerate(tools)]
     for number in range(len(tools)):
@@ -188,6 +190,54 @@ def test_parallel_calls_are_each_guarded(daemon: DaemonFixture, agent: Hooked, p
         assert rows(daemon, b"%d" % number)[-1][5:] == (tool, "named")
     made = [one for one in checkpoints(daemon, project, "tool_use") if one["placement"] == "hook"]
     assert len(made) == 1 and tree_of(daemon, project, made[0]["id"]).keys() == {b"a.txt"}
+
+
+def test_a_compaction_tells_the_new_context_of_the_task_once(
+    daemon: DaemonFixture, agent: Hooked, project: Path
+) -> None:
+    agent.prompt("go")
+    agent.settle()
+    daemon.call("state.save", project=project, session=agent.session, state={"title": "Login"})
+    for source in ("startup", "resume", "clear"):
+        assert agent.hook("SessionStart", source=source) == ""
+    for _ in range(2):
+        assert agent.hook("PreCompact", trigger="manual") == ""
+        told = json.loads(agent.hook("SessionStart", source="compact"))["hookSpecificOutput"]
+        assert told["hookEventName"] == "SessionStart" and "Login" in told["additionalContext"]
+        assert agent.hook("SessionStart", source="compact") == "", "this context was told"
+    (kept,) = daemon.call("state.list", project=project, session=agent.session)["snapshots"]
+    assert kept["checkpoint_id"] == checkpoints(daemon, project)[-1]["id"]
+
+
+def test_without_a_state_a_placeholder_is_made_and_not_told(
+    daemon: DaemonFixture, agent: Hooked, project: Path
+) -> None:
+    agent.hook("PreCompact", trigger="auto")
+    assert agent.hook("SessionStart", source="compact") == ""
+    assert daemon.call("state.load", project=project, session=agent.session)["synthesized"]
+
+
+def test_a_directory_is_adopted_when_its_agent_begins(daemon: DaemonFixture) -> None:
+    project = daemon.projects / "new"
+    put(project, b"a.txt", b"one\n")
+    agent = Hooked(daemon, project)
+    assert agent.hook("SessionStart", source="startup") == ""
+    await_checkpoint(daemon, project, "baseline")
+    agent.before(new_tool())
+    assert hooks(daemon)["odd"] == {}
+
+
+def test_the_end_of_a_client_closes_its_calls(daemon: DaemonFixture, agent: Hooked, project: Path) -> None:
+    tool = new_tool()
+    agent.write(agent.call(tool, "Bash", input={"command": "x"}))
+    agent.settle()
+    assert agent.hook("SessionEnd", reason="other") == ""
+    agent.settle()
+    time.sleep(APART)
+    replace(project / "a.txt", b"by a person\n")
+    daemon.call("watch.sync", project=project)
+    agent.settle()
+    assert rows(daemon, b"a.txt")[-1][5:] == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -218,7 +268,7 @@ def test_a_hook_that_could_not_wait_leaves_its_call_unguarded(
     long_ago = time.monotonic_ns() - 10**9
     daemon.call("hook.deliver", event="PreToolUse", input=json.dumps(told), sent=long_ago)
     agent.write(agent.call(tool, "Bash", input={"command": "x"}))
-    put(project, b"a.txt", b"2\n")
+    replace(project / "a.txt", b"2\n")
     agent.close(tool)
     await_checkpoint(daemon, project, "tool_use")
     agent.settle()

@@ -172,6 +172,15 @@ def test_it_gives_up_on_whoever_does_not_answer_and_on_an_input_without_an_end(p
     listener.close()
 
 
+def test_the_command_is_the_same_program(place: Path) -> None:
+    listener = Listener(place / "s", reply_of("told"))
+    command = [sys.executable, "-m", "mulligan.client.main", "--socket", str(listener.path), "hook", "PreCompact"]
+    done = subprocess.run(command, input=b"{}", capture_output=True, timeout=20, check=False)
+    assert_silent(done, b"told")
+    assert json.loads(listener.messages[0])["params"]["event"] == "PreCompact"
+    listener.close()
+
+
 def test_a_daemon_that_hangs_is_left_alone(daemon_factory: object) -> None:
     daemon: DaemonFixture = daemon_factory()  # type: ignore[operator]
     with stopped(daemon):

@@ -92,7 +92,7 @@ def _facts(checkpoint: dict[str, Any], context: Context) -> list[tuple[str, str]
         ("by", f"{by(checkpoint)} ({checkpoint.get('trigger', '')}, placed by {checkpoint.get('placement') or '?'})"),
         ("text", str(checkpoint.get("description") or "")),
         ("prompt", str(metadata.get("user_prompt") or "")),
-        ("tool", " ".join(str(tool[key]) for key in ("name", "id") if tool.get(key)) + _failed(tool)),
+        ("tool", " ".join(str(tool[key]) for key in ("name", "id") if tool.get(key)) + _of_call(tool)),
         ("model", str(metadata.get("model_used") or "")),
         ("tokens", _tokens(metadata)),
         ("changes", changes(checkpoint)),
@@ -105,8 +105,9 @@ def _facts(checkpoint: dict[str, Any], context: Context) -> list[tuple[str, str]
     return [(label, visible(text)) for label, text in facts if text]
 
 
-def _failed(tool: dict[str, Any]) -> str:
-    return " (failed)" if tool.get("is_error") else ""
+def _of_call(tool: dict[str, Any]) -> str:
+    words = [word for key, word in (("is_error", "failed"), ("unguarded", "unguarded")) if tool.get(key)]
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _tokens(metadata: dict[str, Any]) -> str:

@@ -20,7 +20,8 @@ EXAMPLES = ("mulligan statusline < input.json", "echo '{}' | mulligan statusline
 #: The agent waits for it; what is not known by then is not shown.
 _SECONDS = 0.12
 _DOT = " · "
-_TEXT = 40
+#: Cells of a text.
+_TEXT = 24
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +80,7 @@ def _ask(told: dict[str, Any], context: Context) -> JsonObject:
         except MulliganError:
             state = {}  # the line is about files first
     task = state.get("state") if state.get("exists") and not state.get("synthesized") else None
-    parts = [_protection(project), _newest(project, context.now()), *_alarm(project), *_task(task)]
+    parts = [_protection(project), *_alarm(project), *_task(task), _newest(project, context.now())]
     line = "mulligan " + _DOT.join(part for part in parts if part)
     return {"project": project.get("path"), "checkpoints": project.get("checkpoints"), "line": line}
 

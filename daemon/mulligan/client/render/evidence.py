@@ -34,9 +34,12 @@ def prompt(item: dict[str, Any]) -> str:
 
 
 def doubt(item: dict[str, Any]) -> str:
-    """`one of 2 calls` where others could have done it as well."""
+    """`one of 2 calls` where others could have done it as well, `unguarded` where its hook could not wait."""
     grade = str(item.get("grade") or "")
-    return f"{visible(grade)} calls" if is_known(item) and grade.startswith("one of") else ""
+    if not is_known(item):
+        return ""
+    words = [f"{visible(grade)} calls"] if grade.startswith("one of") else []
+    return ", ".join([*words, "unguarded"] if item.get("unguarded") else words)
 
 
 def origin(item: dict[str, Any]) -> str:

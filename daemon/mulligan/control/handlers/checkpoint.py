@@ -14,6 +14,7 @@ from mulligan.journal.diff import Change, diff_trees
 from mulligan.model import Checkpoint, Entry, Kind, RelPath
 from mulligan.project.checkpoints import Request
 from mulligan.store.damage import Mark
+from mulligan.store.questions import doings
 from mulligan.store.records import MarkFact
 
 
@@ -120,9 +121,13 @@ def show(call: Call, params: ShowParams) -> dict[str, Any]:
         changes = _changes(call, made, patch=params.patch)
     except IntegrityError as error:  # everything else of it can be shown
         warnings = [f"its changes cannot be compared: {error.message}"]
+    shown = checkpoint_object(made, worker.root)
+    if made.tool is not None:
+        doing = doings(catalogue, [made.tool.id]).get(made.tool.id)
+        shown["tool"]["unguarded"] = doing is not None and doing.unguarded
     return {
         "checkpoint": {
-            **checkpoint_object(made, worker.root),
+            **shown,
             **damaged_files(sum("damaged" in file for file in files)),
         },
         "changes": changes,
