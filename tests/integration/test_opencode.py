@@ -206,6 +206,19 @@ def test_a_compaction_takes_the_state_along_and_a_childs_nothing(
     assert not daemon.call("state.load", project=project, session=child.session)["exists"]
 
 
+def test_a_fork_says_that_the_conversation_stays(daemon: DaemonFixture, project: Path, agent: OpenCodeSession) -> None:
+    agent.prompt("go")
+    agent.write(project / "a.txt", b"two\n")
+    agent.stop()
+    agent.settle()
+    (made,) = checkpoints(daemon, project, "tool_use")
+    daemon.call("state.save", project=project, session=agent.session, state={"title": "The bridge"})
+    into = daemon.projects / "fork"
+    forked = daemon.call("checkpoint.fork", project=project, id=made["id"], into=into)
+    assert (into / "a.txt").read_bytes() == b"two\n"
+    assert "the conversation was not copied: OpenCode keeps its conversations itself" in forked["warnings"]
+
+
 def test_the_client_knows_the_session_of_a_shell(daemon: DaemonFixture, project: Path, agent: OpenCodeSession) -> None:
     other = OpenCodeSession(daemon, project)
     for one in (agent, other):

@@ -25,7 +25,7 @@ PLUGIN = "agents/opencode/mulligan.js"
 _FIRST_WORDS = b"// mulligan for OpenCode:"
 _STATE_DIR = 'const STATE_DIR = ""\n'
 _NAMES = ("opencode.jsonc", "opencode.json")
-_SERVER = ("mcp", "mulligan")
+SERVER = ("mcp", "mulligan")
 _SCHEMA = "https://opencode.ai/config.json"
 _NO_MCP = "the MCP server needs: pip install 'mulligan[mcp]'"
 
@@ -77,9 +77,9 @@ def integrate(scope: str, directory: str, environ: Mapping[str, str]) -> Integra
     before, installed = read_text(settings), read_bytes(plugin)
     if installed is not None and not installed.startswith(_FIRST_WORDS):
         raise RefusedError(f"{plugin} is not mulligan's", hint="move it away, and try again")
-    server = _server(client_command(), state_dir)
+    ours = server(client_command(), state_dir)
     try:
-        after = _made(server) if before is None else put(before, _SERVER, server)
+        after = _made(ours) if before is None else put(before, SERVER, ours)
     except JsoncError as error:
         raise broken(settings, error) from None
     wanted = resources.read(PLUGIN).replace(_STATE_DIR, f"const STATE_DIR = {json.dumps(state_dir)}\n", 1).encode()
@@ -96,7 +96,7 @@ def remove(scope: str, directory: str, environ: Mapping[str, str]) -> Integratio
     settings, plugin = places_of(scope, directory, environ)
     before = read_text(settings)
     try:
-        after = None if before is None else _without(before)
+        after = None if before is None else without(before)
     except JsoncError as error:
         raise broken(settings, error) from None
     steps: list[Step] = []
@@ -120,16 +120,17 @@ def carry_out(integration: Integration, environ: Mapping[str, str]) -> None:
             return  # something else is in it
 
 
-def _server(mulligan: str, state_dir: str) -> dict[str, Any]:
+def server(mulligan: str, state_dir: str) -> dict[str, Any]:
+    """The MCP server's entry; a `state_dir` is where the daemon is found if not where it usually is."""
     environment = {"environment": {"MULLIGAN_STATE_DIR": state_dir}} if state_dir else {}
     return {"type": "local", "command": [mulligan, "mcp"], "enabled": True, **environment}
 
 
-def _made(server: dict[str, Any]) -> str:
-    return json.dumps({"$schema": _SCHEMA, "mcp": {"mulligan": server}}, indent=2) + "\n"
+def _made(ours: dict[str, Any]) -> str:
+    return json.dumps({"$schema": _SCHEMA, "mcp": {"mulligan": ours}}, indent=2) + "\n"
 
 
-def _without(text: str) -> str | None:
+def without(text: str) -> str | None:
     """The configuration without ours; None if it is as it was made."""
-    server = get(text, _SERVER)
-    return None if isinstance(server, dict) and text == _made(server) else take(text, _SERVER)
+    ours = get(text, SERVER)
+    return None if isinstance(ours, dict) and text == _made(ours) else take(text, SERVER)
