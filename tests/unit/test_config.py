@@ -32,6 +32,13 @@ def test_defaults_are_the_contracts() -> None:
     assert config.max_project_bytes == 5 * 2**30
 
 
+def test_T19_the_defaults_of_task_state_are_the_seeds() -> None:
+    config = Config()
+    assert (config.history_limit, config.autosave_every, config.max_injection_chars) == (10, 5, 20_000)
+    assert (config.handoff, config.handoff_dir, config.database_path) == (True, None, None)
+    assert config.legacy_import == "namespace"
+
+
 def test_the_annotated_default_file_names_every_key_and_gives_the_defaults() -> None:
     text = resources.read(resources.DEFAULT_CONFIG)
     assert parse(text) == Config()
@@ -64,6 +71,18 @@ def test_an_absent_file_is_the_default(tmp_path: Path) -> None:
         ("interval: off", "interval", None),
         ("interval: 1h30m", "interval", 5400),
         ("interval: '45s'", "interval", 45),
+        ("history_limit: 20", "history_limit", 20),
+        ("autosave_every: false", "autosave_every", 0),
+        ("autosave_every: 0", "autosave_every", 0),
+        ("autosave_every: 3", "autosave_every", 3),
+        ("handoff: false", "handoff", False),
+        ("handoff_dir: .mulligan/handoff", "handoff_dir", ".mulligan/handoff"),
+        ("handoff_dir: ..notes/a..b", "handoff_dir", "..notes/a..b"),
+        ("handoff_dir: null", "handoff_dir", None),
+        ("max_injection_chars: 0", "max_injection_chars", 0),
+        ("legacy_import: off", "legacy_import", "off"),
+        ("database_path: ~/state.db", "database_path", "~/state.db"),
+        ("database_path: /srv/state.db", "database_path", "/srv/state.db"),
     ],
 )
 def test_a_key_has_the_value_that_was_written(text: str, key: str, value: Any) -> None:
@@ -93,6 +112,25 @@ def test_a_key_has_the_value_that_was_written(text: str, key: str, value: Any) -
         ("exclude: /a", 1, 10, "a list of directories"),
         ("exclude:\n  - /a\n  - node_modules\n", 3, 5, 'found "node_modules"'),
         ("claude_config_dirs: ['*x']", 1, 22, "absolute path"),
+        ("history_limit: 0", 1, 16, "a whole number of 1 to 10000"),
+        ("history_limit: -3", 1, 16, "a whole number of 1 to 10000"),
+        ("history_limit: ten", 1, 16, "a whole number of 1 to 10000"),
+        ("autosave_every: true", 1, 17, "false or 0 is never"),
+        ("autosave_every: -1", 1, 17, "false or 0 is never"),
+        ("autosave_every: 2.5", 1, 17, "false or 0 is never"),
+        ("handoff: 1", 1, 10, "true or false"),
+        ("handoff_dir: /srv", 1, 14, "below the project"),
+        ("handoff_dir: ~/x", 1, 14, "below the project"),
+        ("handoff_dir: ..", 1, 14, "below the project"),
+        ("handoff_dir: a/../../b", 1, 14, "below the project"),
+        ("handoff_dir: a/..", 1, 14, "below the project"),
+        ("handoff_dir: ''", 1, 14, "below the project"),
+        ("max_injection_chars: -1", 1, 22, "a number of characters"),
+        ("max_injection_chars: many", 1, 22, "a number of characters"),
+        ("legacy_import: on", 1, 16, "one of namespace, off"),
+        ("legacy_import: false", 1, 16, "one of namespace, off"),
+        ("database_path: state.db", 1, 16, "an absolute path"),
+        ("database_path: /srv/", 1, 16, "an absolute path"),
         ("exclude: [*/a]", 1, 12, "must stand in quotes"),
         ("exclude: &a [/a]\ninclude: *a", 2, 10, "must stand in quotes"),
         ("auto_add: true\n\nauto_add: false", 3, 1, '"auto_add" stands here twice (first in line 1)'),

@@ -42,8 +42,8 @@ def spoken_commands(text: str) -> set[tuple[str, ...]]:
     """The words behind `mulligan` in code: (command,) or (command, part)."""
     code = [*re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL), *re.findall(r"`([^`\n]+)`", text)]
     lines = [line for block in code for line in block.splitlines()]
-    found = [re.search(r"(?:^|[(&|] ?|\$ )mulligan ([a-z]+)(?: ([a-z]+))?", line) for line in lines]
-    chained = [re.findall(r"[&|] mulligan ([a-z]+)(?: ([a-z]+))?", line) for line in lines]
+    found = [re.search(r"(?:^|[(&|] ?|\$ )mulligan ([a-z]+)(?: ([a-z]+(?:-[a-z]+)*))?", line) for line in lines]
+    chained = [re.findall(r"[&|] mulligan ([a-z]+)(?: ([a-z]+(?:-[a-z]+)*))?", line) for line in lines]
     single = {match.groups(default="") for match in found if match}
     return single | {pair for pairs in chained for pair in pairs}
 

@@ -68,9 +68,10 @@ def named(call: Call, name: str, project: str) -> Caller:
         return Caller(*found.popitem())
     if found:
         _ambiguous(f'"{name}" fits {len(found)} sessions', sorted(found))
-    if _WHOLE_ID.match(name):
+    if _WHOLE_ID.match(name) and project:
         return Caller(name, project_root(call, project))
-    raise NotFoundError(f'no session "{name}" was seen', hint="mulligan session list --all")
+    hint = "give --project PATH if it is a new one" if _WHOLE_ID.match(name) else "mulligan session list --all"
+    raise NotFoundError(f'no session "{name}" was seen', hint=hint)
 
 
 def project_root(call: Call, project: str) -> bytes:
@@ -137,10 +138,9 @@ def _sessions_of(call: Call, root: bytes) -> dict[str, int]:
     """A project's sessions and their last activity, the latest first."""
     query = "select s.id, s.last from session s join project p on p.id = s.project where p.path = ?"
     seen = {str(session): int(last) for session, last in call.services.store.catalogue().db.execute(query, (root,))}
-    manual = manual_session(root)
-    for session, project in call.services.states.sessions():
-        if project == root and session != manual and (found := call.services.states.load(session)) is not None:
-            seen[session] = max(seen.get(session, 0), found.updated_at)
+    for session, updated in call.services.states.saved(root).items():
+        if session != manual_session(root):
+            seen[session] = max(seen.get(session, 0), updated)
     return dict(sorted(seen.items(), key=lambda item: -item[1]))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from mulligan.control.services import Call
 from mulligan.control.state_objects import shown_session, state_fields
+from mulligan.errors import MulliganError, PartialError
 from mulligan.model import Checkpoint
 from mulligan.project.conversation import Conversation, source_of
 from mulligan.project.naming import Position
@@ -59,16 +60,40 @@ def restored_state(
     if found.state is None:
         return {"state": None, "warnings": [*warnings, NONE_THEN]}
     if done:
-        return {"state": bring_state(call, found, copied or found.source, worker.root, "" if copied else operation)}
+        return brought(call, found, copied or found.source, worker.root, warnings, "" if copied else operation)
     return {"state": planned_state(found, "" if copied else found.source)}
 
 
-def bring_state(call: Call, found: Carried, session: str, project: bytes, operation: str = "") -> dict[str, Any] | None:
-    """Make a position's state a session's own; what it had is kept as a snapshot. None if there is nothing to bring."""
+def brought(
+    call: Call, found: Carried, session: str, project: bytes, warnings: list[str], operation: str = ""
+) -> dict[str, Any]:
+    """Make a position's state a session's own; what it had is kept as a snapshot. What that adds to the answer.
+
+    Files and conversation are there already, so that a state that cannot be written is only a warning, and exit 3.
+    """
     if found.state is None:
-        return None
-    state, undo = call.services.states.replace(session, project, found.state.value, operation)
-    return {**state_fields(session, state), "undo": undo.name if undo else None}
+        return {"state": None}
+    try:
+        state, undo = call.services.states.replace(session, project, found.state.value, operation)
+    except MulliganError as error:
+        warning = f"the task state was not brought: {error.message}"
+        return {"state": None, "warnings": [*warnings, warning], "exit_status": PartialError.exit_status}
+    return {"state": {**state_fields(session, state), "undo": undo.name if undo else None}}
+
+
+def planned_for_fork(found: Carried, conversation: Conversation) -> dict[str, Any]:
+    """What a fork would take along: a state goes where a conversation goes on, and only there."""
+    return {"state": planned_state(found) if conversation.there else None}
+
+
+def brought_to_fork(
+    call: Call, found: Carried, conversation: Conversation, project: bytes, warnings: list[str]
+) -> dict[str, Any]:
+    """What a fork's new session has of a position's state."""
+    if conversation.there:
+        return brought(call, found, conversation.session, project, warnings)
+    missing = [] if found.state is None else ["the task state was not copied: it goes where a conversation goes on"]
+    return {"state": None, "warnings": [*warnings, *missing]}
 
 
 def planned_state(found: Carried, session: str = "") -> dict[str, Any] | None:
@@ -80,7 +105,10 @@ def planned_state(found: Carried, session: str = "") -> dict[str, Any] | None:
 
 def take_state_back(call: Call, undone: str, operation: str) -> list[str]:
     """The state that a restore had replaced comes back with its undo, unless it was changed since; what to say."""
-    found = call.services.states.take_back(undone, operation)
+    try:
+        found = call.services.states.take_back(undone, operation)
+    except MulliganError as error:
+        return [f"the task state stays as it is: {error.message}"]
     if found is None:
         return []
     session, snapshot, done = found

@@ -439,7 +439,8 @@ class SessionMachine:
             return []
         commands: list[SessionCommand] = []
         if settings.auto_checkpoint and settings.turn_end and settings.strategy is not Strategy.MANUAL:
-            commands.append(self._checkpoint("compaction", key, event.before, event.time, Condition.ALWAYS))
+            moment = None if event.time is None else event.time + AFTER
+            commands.append(self._checkpoint("compaction", key, event.before, moment, Condition.ALWAYS))
         return [*commands, Compaction(session=self.state.session, key=key)]
 
     def _tick(self, tick: Tick) -> list[SessionCommand]:

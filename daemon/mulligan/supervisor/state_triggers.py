@@ -14,8 +14,9 @@ from mulligan.store.store import Store
 from mulligan.taskstate.store import TaskStates
 
 log = logging.getLogger(__name__)
-#: Lines may come late: a checkpoint of a moment that is not longer ago than this may still be made.
-_LATE = 24 * 3600 * NANOSECONDS
+#: Lines come late, by seconds while the daemon runs, and while it does not run nothing is saved: a checkpoint of a
+#: moment that is not longer ago than this may still be made.
+_LATE = 900 * NANOSECONDS
 
 
 class StateTriggers:
@@ -46,7 +47,12 @@ class StateTriggers:
         return taken[0].id if taken else catalogue.current(project, command.session) or catalogue.current(project)
 
     def drop_versions(self) -> None:
-        """Forget what a state was when no checkpoint of its project and no prompt of its session lies there."""
+        """Forget what a state was when no checkpoint of its project and no prompt of its session lies there.
+
+        A store that does not know all of its checkpoints, or not of the project, is no reason to forget anything.
+        """
+        if self._store.damage:
+            return
         try:
             dropped = self._states.drop_versions(self._referring, self._store.clock.now() - _LATE)
         except MulliganError as error:
@@ -54,8 +60,11 @@ class StateTriggers:
         else:
             log.debug("%d old versions of task states were dropped", dropped)
 
-    def _referring(self, session: str, project: bytes) -> list[int]:
-        cursor = self._store.catalogue().db.execute(
+    def _referring(self, session: str, project: bytes) -> list[int] | None:
+        db = self._store.catalogue().db
+        if db.execute("select 1 from project where path = ?", (project,)).fetchone() is None:
+            return None
+        cursor = db.execute(
             "select timestamp from checkpoint where project in (select id from project where path = ?)"
             " union select moment from prompt where session = ? order by 1",
             (project, session),

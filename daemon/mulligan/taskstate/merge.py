@@ -10,14 +10,12 @@ def merge(old: Any, new: Any) -> Any:
 
     Objects merge key by key and a key that is null is deleted. Lists of which every element is an object with an `id`
     merge by it: known ones where they stand, others behind them, in their order. Every other list, and an empty one,
-    takes the old one's place, as does anything else.
+    takes the old one's place as it is, as does anything else.
     """
     if isinstance(new, dict):
         return _objects(old if isinstance(old, dict) else {}, new)
-    if isinstance(new, list):
-        if _has_ids(new):
-            return _by_id(old if isinstance(old, list) and _has_ids(old) else [], new)
-        return [merge(None, item) for item in new]
+    if isinstance(new, list) and _has_ids(new):
+        return _by_id(old if isinstance(old, list) and _has_ids(old) else [], new)
     return new
 
 

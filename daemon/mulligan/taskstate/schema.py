@@ -64,7 +64,7 @@ def check(value: dict[str, Any]) -> KnownFields:
             hint=f"status is one of {', '.join(STATUSES)}; a step is an object with id, text and status",
             key=key,
         ) from error
-    size = len(encode(value))
+    size = len(encode(value).encode())
     if size > MOST_BYTES:
         raise UsageError(
             f"the state would be {size:,} bytes; it may be {MOST_BYTES:,}",

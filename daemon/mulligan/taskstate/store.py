@@ -104,6 +104,15 @@ class TaskStates:
         with self.database.reading() as db:
             return [(str(session), bytes(path)) for session, path in db.execute(query, (prefix, prefix + "\U0010ffff"))]
 
+    def saved(self, project: bytes) -> dict[str, int]:
+        """When the states of a project's sessions were saved last."""
+        query = (
+            "select state.session, state.updated from state join session on session.id = state.session"
+            " join project on project.id = session.project where project.path = ?"
+        )
+        with self.database.reading() as db:
+            return {str(session): int(updated) for session, updated in db.execute(query, (project,))}
+
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def save(
@@ -248,10 +257,10 @@ class TaskStates:
 
     # -- keeping house ------------------------------------------------------------------------------------------------
 
-    def drop_versions(self, referring: Callable[[str, bytes], list[int]], before: int) -> int:
+    def drop_versions(self, referring: Callable[[str, bytes], list[int] | None], before: int) -> int:
         """Drop versions that were replaced before a moment and that no moment refers to; how many.
 
-        `referring(session, project)` are the moments that do, sorted.
+        `referring(session, project)` are the moments that do, sorted; None if they are not known, so that all stay.
         """
         dropped = 0
         for session, project in self.sessions():
@@ -259,7 +268,9 @@ class TaskStates:
             with self.database.reading() as db:
                 versions = db.execute(query, (session,)).fetchall()
             old = [(number, saved, until) for (number, saved), (_, until) in pairwise(versions) if until < before]
-            moments = referring(session, project) if old else []
+            moments = referring(session, project) if old else None
+            if moments is None:
+                continue
             gone = [
                 (number,) for number, *span in old if bisect_left(moments, span[0]) == bisect_left(moments, span[1])
             ]
@@ -292,7 +303,7 @@ class TaskStates:
         return self._put(db, session, value), undo
 
     def _persist(self, db: sqlite3.Connection, found: TaskState, checkpoint: str = "") -> None:
-        newest = _snapshots(db, found.session)[:1]
+        newest = _snapshots(db, found.session, 1)
         if not found.synthesized and not (newest and same(newest[0].value, found.value)):
             self._keep(db, found.session, "", "auto", found.value, checkpoint)
 
@@ -319,7 +330,7 @@ class TaskStates:
         db.execute(
             "delete from snapshot where session = ?1"
             " and id not in (select id from snapshot where session = ?1 order by id desc limit ?2)"
-            " and id not in (select max(id) from snapshot where session = ?1 and kind = 'pre_restore')",
+            " and id not in (select coalesce(max(id), 0) from snapshot where session = ?1 and kind = 'pre_restore')",
             (session, self._config().history_limit),
         )
         return Snapshot(name, kind, now, value, checkpoint, operation)
@@ -339,11 +350,12 @@ def _load(db: sqlite3.Connection, session: str) -> TaskState | None:
     return None if found is None else TaskState(session, msgspec.json.decode(found[0]), bool(found[1]), found[2])
 
 
-def _snapshots(db: sqlite3.Connection, session: str) -> list[Snapshot]:
+def _snapshots(db: sqlite3.Connection, session: str, limit: int = -1) -> list[Snapshot]:
     query = "select name, kind, taken, value, checkpoint, operation from snapshot where session = ? order by id desc"
+    query += " limit ?"
     return [
         Snapshot(name, kind, taken, msgspec.json.decode(value), checkpoint, operation)
-        for name, kind, taken, value, checkpoint, operation in db.execute(query, (session,))
+        for name, kind, taken, value, checkpoint, operation in db.execute(query, (session, limit))
     ]
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -315,7 +317,43 @@ def test_a_session_is_named_by_its_beginning_and_never_guessed(daemon: DaemonFix
         assert wrong.value.code == code
     with pytest.raises(RpcError) as nowhere:
         daemon.call("state.save", session=str(uuid.uuid4()), state={})
-    assert nowhere.value.code == "usage" and "project" in nowhere.value.hint
+    assert nowhere.value.code == "not_found" and "project" in nowhere.value.hint
+    with pytest.raises(RpcError) as nobody:
+        daemon.call("state.load")
+    assert nobody.value.code == "usage" and "session" in nobody.value.hint
     with pytest.raises(RpcError) as unprotected:
         daemon.call("state.load", project="/nobody/s")
     assert unprotected.value.code == "not_found"
+
+
+def test_a_state_that_cannot_be_written_keeps_no_files_back(daemon: DaemonFixture, project: Path) -> None:
+    told = Told(daemon, project)
+    session = told.talk.session
+    save(daemon, session, title="one")
+    then = take(daemon, project)
+    now = save(daemon, session, title="two")["state"]
+    assert daemon.stop() == 0
+    with closing(sqlite3.connect(daemon.data_dir / "state.db")) as newer:
+        newer.execute("pragma user_version = 99")
+    daemon.start()
+    put(project, b"one", b"changed\n")
+    forked = told.fork(then["id"])
+    assert forked["exit_status"] == 3 and forked["state"] is None and forked["resume"]
+    assert "newer" in forked["warnings"][-1] and (Path(forked["directory"]) / "one").read_bytes() == b"one\n"
+    answer = restore(daemon, project, then["id"], state=True)
+    assert answer["exit_status"] == 3 and "newer" in answer["warnings"][-1]
+    assert (project / "one").read_bytes() == b"one\n" and load(daemon, session)["state"] == now
+    compact(told.talk)
+    told.talk.prompt("goes on")
+    settle(daemon, project, 3)
+    assert len(checkpoints(daemon, project, "compaction")) == 1, "nothing else is kept back"
+    assert daemon.log().count("the task state is not kept") == 1
+
+
+def test_a_conversation_that_is_not_copied_takes_no_state_along(daemon: DaemonFixture, project: Path) -> None:
+    told = Told(daemon, project)
+    save(daemon, told.talk.session, title="one")
+    then = take(daemon, project)
+    told.talk.path.unlink()
+    forked = told.fork(then["id"])
+    assert forked["state"] is None and "the task state was not copied" in forked["warnings"][-1]

@@ -190,7 +190,8 @@ def test_the_state_of_a_moment(states: TaskStates) -> None:
         ({"steps": [{"text": "no id"}]}, "steps[0]"),
         ({"steps": [{"id": "1", "status": 3}]}, "steps[0].status"),
         ({"blockers": [3]}, "blockers[0]"),
-        ({"notes": "x" * 300_000}, "262,144"),
+        ({"notes": "x" * 262_140}, "262,144"),
+        ({"notes": "é" * 131_070}, "262,144"),
         ({"title": "\ud800"}, "valid text"),
     ],
 )

@@ -12,7 +12,7 @@ from mulligan.client.render.amounts import ago, counted
 from mulligan.client.render.table import Cell, Column, table
 from mulligan.client.render.text import cut, pad, visible, word
 
-_LABEL = 10
+_LABEL = 11
 _STYLES = {"done": "safe", "completed": "safe", "blocked": "loss", "in_progress": "look", "active": "look"}
 _FIELDS = ("title", "status", "goal", "steps", "next", "blockers", "decisions", "files", "notes")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mulligan.control.carried_state import Carried, bring_state, carried, planned_state
+from mulligan.control.carried_state import brought_to_fork, carried, planned_for_fork
 from mulligan.control.handlers.project import wait_until_watching
 from mulligan.control.handlers.restore import copied
 from mulligan.control.methods import Params, method
@@ -76,29 +76,20 @@ def _into_directory(
     made = layout(store, worker.project_id, position.cut)
     if params.dry_run:
         warnings = [*_missing(made, None), *_absent(worker, made, conversation)]
-        return _answer(worker, position, params, conversation, place, made, warnings) | _planned(
-            state_then, conversation
-        )
+        answer = _answer(worker, position, params, conversation, place, made, warnings)
+        return answer | planned_for_fork(state_then, conversation)
     outcome = lay_out(store, made, place, worker.root)
     forked = call.services.registry.add(os.fsdecode(place))
     wait_until_watching(call, forked)
     conversation = bring(conversation, store, forked.project_id, store.catalogue().current(forked.project_id))
-    state = bring_state(call, state_then, _new_session(conversation), forked.root) if conversation.there else None
     description = params.name or f"fork into {show_path(place)}"
     branch = worker.call(lambda: record_branch(worker, position, _new_session(conversation), description)).result()
     missing = _missing(made, outcome)
     warnings = [*missing, *_absent(worker, made, conversation)]
-    if state_then.state is not None and not conversation.there:
-        warnings.append("the task state was not copied: it goes where a conversation goes on")
     answer = _answer(worker, position, params, conversation, place, made, warnings)
-    partial = missing or conversation.refused
-    branched = {"checkpoint": checkpoint_object(branch, worker.root), "state": state}
-    return answer | branched | ({"exit_status": 3} if partial else {})
-
-
-def _planned(found: Carried, conversation: Conversation) -> dict[str, Any]:
-    """The task state goes where a conversation goes on, and only there."""
-    return {"state": planned_state(found) if conversation.there else None}
+    answer |= {"checkpoint": checkpoint_object(branch, worker.root)}
+    answer |= {"exit_status": 3} if missing or conversation.refused else {}
+    return answer | brought_to_fork(call, state_then, conversation, forked.root, warnings)
 
 
 def _in_place(
@@ -123,13 +114,11 @@ def _in_place(
     if params.dry_run:
         warnings = fields["warnings"] + _why_none(conversation)
         answer = _answer(worker, position, params, conversation, worker.root, None, warnings)
-        return answer | {"plan": fields["plan"]} | _planned(carried(call, worker, position, session), conversation)
+        state_then = carried(call, worker, position, session)
+        return answer | {"plan": fields["plan"]} | planned_for_fork(state_then, conversation)
     parent = result.after or position.checkpoint
     assert parent is not None  # what is no checkpoint of its own becomes one
     conversation = bring(conversation, call.services.store, worker.project_id, parent.id)
-    state = None
-    if conversation.there:
-        state = bring_state(call, carried(call, worker, position, session), conversation.session, worker.root)
     description = params.name or f"fork of {position.label}"
     request = Request("fork", _new_session(conversation), description, parent=parent.id)
     branch = worker.call(lambda: worker.checkpoint(request)).result()
@@ -137,7 +126,9 @@ def _in_place(
     warnings = fields["warnings"] + _why_none(conversation)
     answer = _answer(worker, position, params, conversation, worker.root, None, warnings)
     status = {"exit_status": 3} if conversation.refused else {}
-    return fields | answer | {"checkpoint": checkpoint_object(branch, worker.root), "state": state, **status}
+    answer |= {"checkpoint": checkpoint_object(branch, worker.root), **status}
+    state_then = carried(call, worker, position, session)
+    return fields | answer | brought_to_fork(call, state_then, conversation, worker.root, warnings)
 
 
 def _answer(

@@ -150,10 +150,8 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         "side_effects": [side_effect_object(effect) for effect in effects],
     }
     if params.dry_run and not params.force:
-        busy = sessions_at_work(worker)
-        answer["warnings"] += [
-            f"session {short_session(each)} is at work: the restore waits for a pause" for each in busy
-        ]
+        busy = [short_session(session) for session in sessions_at_work(worker)]
+        answer["warnings"] += [f"session {name} is at work: the restore waits for a pause" for name in busy]
     if conversation is not None:
         current = result.after or position.checkpoint
         if current is not None and result.operation:
