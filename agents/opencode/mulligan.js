@@ -16,13 +16,11 @@ const STATE_DIR = ""
 /** The longest wait for an answer (milliseconds). */
 const PATIENCE = 200
 /** After a daemon was not found, it is looked for again so much later; doubles up to the second (milliseconds). */
-const AGAIN = 1_000
-const AGAIN_AT_MOST = 30_000
+const AGAIN = 1_000, AGAIN_AT_MOST = 30_000
 /** What is kept while the daemon is away. */
 const MOST_KEPT = 1_000
-/** Longer texts in a tool's input are cut, longer prompts too: a message may have 1 MiB. */
-const LONGEST = 20_000
-const LONGEST_PROMPT = 200_000
+/** Longer texts in a tool's input are cut, longer inputs and prompts too: a message may have 1 MiB, and escapes are long. */
+const LONGEST = 20_000, LONGEST_INPUT = 60_000, LONGEST_PROMPT = 100_000
 /** Ids of calls that are shorter are not unique. */
 const LEAST = 12
 /** Ids that are remembered so that nothing is told twice. */
@@ -31,11 +29,8 @@ const MOST_REMEMBERED = 2_000
 /** @typedef {{ id: number, line: string, sent: boolean, done: (output: string) => void }} Told */
 /** @typedef {Record<string, unknown>} Fields */
 
-/**
- * Where the daemon's socket may be, in the order in which mulligan's own client tries.
- * @param {NodeJS.ProcessEnv} env
- * @returns {string[]}
- */
+/** Where the daemon's socket may be, in the order in which mulligan's own client tries.
+ * @param {NodeJS.ProcessEnv} env @returns {string[]} */
 function candidates(env) {
   const home = env.HOME || userInfo().homedir
   const mac = process.platform === "darwin"
@@ -52,29 +47,28 @@ function candidates(env) {
   return [...new Set(found.filter(Boolean))]
 }
 
-/** @returns {string} */
-function runtimeOf() {
-  const uid = process.getuid?.() ?? 0
+/** A value, or another one if there is none.
+ * @template T @param {() => T} value @param {T} otherwise @returns {T} */
+function tried(value, otherwise) {
   try {
-    accessSync(`/run/user/${uid}`, constants.W_OK)
-    return `/run/user/${uid}`
+    return value()
   } catch {
-    return `/tmp/runtime-${uid}`
+    return otherwise
   }
 }
 
-/**
- * The socket that a daemon wrote down in a state directory; "" if nothing usable is there.
- * @param {string} directory
- * @returns {string}
- */
+/** @returns {string} */
+function runtimeOf() {
+  const directory = `/run/user/${process.getuid?.() ?? 0}`
+  const usable = tried(() => (accessSync(directory, constants.W_OK), true), false)
+  return usable ? directory : `/tmp/runtime-${process.getuid?.() ?? 0}`
+}
+
+/** The socket that a daemon wrote down in a state directory; "" if nothing usable is there.
+ * @param {string} directory @returns {string} */
 function addressIn(directory) {
-  try {
-    const { path } = JSON.parse(readFileSync(join(directory, "control.json"), "utf8"))
-    return typeof path === "string" ? path : ""
-  } catch {
-    return ""
-  }
+  const path = tried(() => JSON.parse(readFileSync(join(directory, "control.json"), "utf8")).path, "")
+  return typeof path === "string" ? path : ""
 }
 
 /** One connection to the daemon, made when there is something to tell; what it is told stays until it was answered. */
@@ -87,12 +81,8 @@ class Daemon {
   #away = 0
   #pause = AGAIN
 
-  /**
-   * Tell one thing; resolves with the answer, with "" at once where there is no daemon.
-   * @param {string} event
-   * @param {Fields} input
-   * @returns {Promise<string>}
-   */
+  /** Tell one thing; resolves with the answer, with "" at once where there is no daemon.
+   * @param {string} event @param {Fields} input */
   tell(event, input) {
     const id = ++this.#number
     const params = { agent: "opencode", event, pid: process.pid, input: JSON.stringify(input) }
@@ -142,7 +132,7 @@ class Daemon {
       }
       socket.on("error", end)
       socket.on("close", end)
-      socket.on("data", (data) => this.#read(data.toString("utf8")))
+      socket.setEncoding("utf8").on("data", (text) => this.#read(String(text)))
       socket.once("connect", () => {
         this.#socket = socket
         this.#connecting = false
@@ -181,7 +171,7 @@ class Daemon {
     const lines = (this.#answers + text).split("\n")
     this.#answers = lines.pop() ?? ""
     for (const line of lines) {
-      const reply = parsed(line)
+      const reply = tried(() => JSON.parse(line), undefined)
       const place = this.#kept.findIndex((told) => told.id === reply?.id)
       if (place < 0) continue
       if (reply.error?.data?.code === "busy") {
@@ -191,15 +181,6 @@ class Daemon {
       const [told] = this.#kept.splice(place, 1)
       told?.done(typeof reply.result?.output === "string" ? reply.result.output : "")
     }
-  }
-}
-
-/** @param {string} line @returns {any} */
-function parsed(line) {
-  try {
-    return JSON.parse(line)
-  } catch {
-    return undefined
   }
 }
 
@@ -233,19 +214,18 @@ function quiet(callback) {
 /** A tool's input without what the daemon has no use for. @param {unknown} input @returns {Fields} */
 function cut(input) {
   /** @type {Fields} */ const kept = {}
+  let room = LONGEST_INPUT
   for (const [name, value] of Object.entries(input && typeof input === "object" ? input : {})) {
-    if (typeof value === "string") kept[name] = value.slice(0, LONGEST)
+    const text = typeof value === "string" ? value.slice(0, Math.min(LONGEST, room)) : ""
+    room -= text.length
+    if (text) kept[name] = text
     else if (typeof value === "number" || typeof value === "boolean") kept[name] = value
   }
   return kept
 }
 
-/**
- * Whether something is new; forgets the oldest of too many.
- * @param {Set<string>} known
- * @param {string} key
- * @returns {boolean}
- */
+/** Whether something is new; forgets the oldest of too many.
+ * @param {Set<string>} known @param {string} key @returns {boolean} */
 function isNew(known, key) {
   if (known.has(key)) return false
   known.add(key)
@@ -258,10 +238,8 @@ function isNew(known, key) {
 
 const daemon = new Daemon()
 
-/**
- * Whether this file tells of a directory: it may be installed for the person and for the project.
- * @param {string} directory
- */
+/** Whether this file tells of a directory: it may be installed for the person and for the project.
+ * @param {string} directory */
 function isTeller(directory) {
   const key = Symbol.for("dev.mulligan.tellers")
   const world = /** @type {Record<symbol, Map<string, string> | undefined>} */ (/** @type {unknown} */ (globalThis))
@@ -272,11 +250,11 @@ function isTeller(directory) {
 
 /** What one OpenCode instance tells: sessions in one directory, with what has to be known of them. */
 class Teller {
-  /** @type {Map<string, string>} the parent of a session, "" of one that has none */ #parents = new Map()
-  /** @type {Map<string, string>} slash commands whose prompt is to come */ #commands = new Map()
+  /** @type {Map<string, string>} the parent of a session, "" of one that has none */ parents = new Map()
+  /** @type {Map<string, string>} slash commands whose prompt is to come */ commands = new Map()
   /** @type {Set<string>} sessions whose agent works */ #busy = new Set()
   /** @type {Map<string, { tool: string, id: string }>} calls without a result */ #open = new Map()
-  /** @type {Map<string, string>} models of messages that are being written */ #models = new Map()
+  /** @type {Map<string, string>} models of messages that are being written */ models = new Map()
   /** @type {Set<string>} */ #told = new Set()
 
   /** @param {string} directory @param {(session: string) => Promise<string | undefined>} parentOf asks OpenCode */
@@ -285,30 +263,20 @@ class Teller {
     this.parentOf = parentOf
   }
 
-  /** @param {string} session @param {string | undefined} parent */
-  born(session, parent) {
-    this.#parents.set(session, parent ?? "")
-  }
-
   /** Learn a session's ancestors; after the first time this takes no time. @param {string} session */
   async learn(session) {
-    for (let one = session; one; one = this.#parents.get(one) ?? "") {
-      if (!this.#parents.has(one)) this.#parents.set(one, (await this.parentOf(one).catch(() => "")) ?? "")
+    for (let one = session; one; one = this.parents.get(one) ?? "") {
+      if (!this.parents.has(one)) this.parents.set(one, (await this.parentOf(one).catch(() => "")) ?? "")
     }
   }
 
   /** @param {string} session @param {string} event @param {number} time @param {Fields} [fields] */
   tell(session, event, time, fields = {}) {
     let root = session
-    for (let parent = this.#parents.get(root); parent; parent = this.#parents.get(root)) root = parent
+    for (let parent = this.parents.get(root); parent; parent = this.parents.get(root)) root = parent
     const family = root === session ? {} : { parent_session_id: root }
     const input = { hook_event_name: event, session_id: session, ...family, cwd: this.directory, time, ...fields }
     return daemon.tell(event, input)
-  }
-
-  /** @param {string} session @param {string} command */
-  commanded(session, command) {
-    this.#commands.set(session, command)
   }
 
   /**
@@ -320,8 +288,8 @@ class Teller {
    * @param {string} [model]
    */
   prompted(session, time, id, text, genuine, model) {
-    const command = this.#commands.get(session)
-    this.#commands.delete(session)
+    const command = this.commands.get(session)
+    this.commands.delete(session)
     if (!genuine && !command) return
     const kind = this.#busy.has(session) ? "queued" : command ? "command" : "typed"
     this.#busy.add(session)
@@ -346,11 +314,6 @@ class Teller {
     void this.tell(session, "PostToolUse", time, { tool_name: call.tool, tool_use_id: call.id, is_error: isError })
   }
 
-  /** @param {string} message @param {string} model */
-  answering(message, model) {
-    this.#models.set(message, model)
-  }
-
   /**
    * @param {string} session
    * @param {number} time
@@ -368,19 +331,14 @@ class Teller {
     }
     const total = Object.values(usage).join("/")
     if (!isNew(this.#told, `${id}:${total}`)) return
-    void this.tell(session, "Usage", time, { message_id: id, model: model || this.#models.get(id) || "", usage })
-    this.#models.delete(id)
+    void this.tell(session, "Usage", time, { message_id: id, model: model || this.models.get(id) || "", usage })
+    this.models.delete(id)
   }
 
   /** @param {string} session @param {number} time @param {"idle" | "error" | "interrupted"} reason */
   stopped(session, time, reason) {
     this.#busy.delete(session)
     void this.tell(session, "Stop", time, { reason })
-  }
-
-  /** The task state, for a summary that is about to be written. @param {string} session @param {number} time */
-  compacting(session, time) {
-    return patiently(this.tell(session, "PreCompact", time))
   }
 
   /** @param {string} session @param {number} time */
@@ -399,7 +357,7 @@ const server = async ({ client, directory }) => {
   })
   return {
     "command.execute.before": quiet((input) => {
-      teller.commanded(input.sessionID, `/${input.command} ${input.arguments}`.trim())
+      teller.commands.set(input.sessionID, `/${input.command} ${input.arguments}`.trim())
     }),
     "chat.message": quiet(async (input, output) => {
       const time = Date.now()
@@ -424,7 +382,7 @@ const server = async ({ client, directory }) => {
     "experimental.session.compacting": quiet(async (input, output) => {
       const time = Date.now()
       await teller.learn(input.sessionID)
-      const text = await teller.compacting(input.sessionID, time)
+      const text = await patiently(teller.tell(input.sessionID, "PreCompact", time))
       if (text) output.context.push(text)
     }),
     event: quiet(({ event }) => hearFirst(teller, event)),
@@ -437,7 +395,7 @@ function hearFirst(teller, event) {
   const time = Date.now()
   if (event.type === "session.created") {
     const { id, parentID } = event.properties.info
-    teller.born(id, parentID)
+    teller.parents.set(id, parentID ?? "")
     void teller.tell(id, "SessionStart", time, { source: "startup" })
   } else if (event.type === "session.deleted") {
     teller.ended(event.properties.info.id, time)
@@ -490,7 +448,7 @@ const setup = async (given) => {
   await context.session.hook("compaction", quiet(async (event) => {
     const time = Date.now()
     await teller.learn(event.sessionID)
-    const text = await teller.compacting(event.sessionID, time)
+    const text = await patiently(teller.tell(event.sessionID, "PreCompact", time))
     if (text) event.system.push({ type: "text", text })
   }))
   await context.tool.hook("execute.before", quiet(async (event) => {
@@ -518,7 +476,7 @@ function hearSecond(teller, { type, data }) {
   const session = data?.sessionID
   if (typeof session !== "string") return
   if (type === "session.created") {
-    teller.born(session, data.parentID ?? data.info?.parentID)
+    teller.parents.set(session, data.parentID ?? data.info?.parentID ?? "")
     void teller.tell(session, "SessionStart", time, { source: "startup" })
   } else if (type === "session.deleted") {
     teller.ended(session, time)
@@ -531,7 +489,7 @@ function hearSecond(teller, { type, data }) {
   } else if (type === "session.compaction.ended") {
     void teller.tell(session, "PostCompact", time)
   } else if (type === "session.step.started") {
-    teller.answering(data.assistantMessageID, data.model?.id ?? data.model?.modelID ?? "")
+    teller.models.set(data.assistantMessageID, data.model?.id ?? data.model?.modelID ?? "")
   } else if (type === "session.step.ended" && data.tokens) {
     teller.used(session, time, data.assistantMessageID, "", data.tokens)
   }
