@@ -216,7 +216,7 @@ function cut(input) {
   /** @type {Fields} */ const kept = {}
   let room = LONGEST_INPUT
   for (const [name, value] of Object.entries(input && typeof input === "object" ? input : {})) {
-    const text = typeof value === "string" ? value.slice(0, Math.min(LONGEST, room)) : ""
+    const text = typeof value === "string" ? value.slice(0, Math.min(LONGEST, room)).toWellFormed() : ""
     room -= text.length
     if (text) kept[name] = text
     else if (typeof value === "number" || typeof value === "boolean") kept[name] = value
@@ -293,7 +293,7 @@ class Teller {
     if (!genuine && !command) return
     const kind = this.#busy.has(session) ? "queued" : command ? "command" : "typed"
     this.#busy.add(session)
-    const prompt = (command ?? text).slice(0, LONGEST_PROMPT)
+    const prompt = (command ?? text).slice(0, LONGEST_PROMPT).toWellFormed()
     void this.tell(session, "UserPromptSubmit", time, { prompt, prompt_id: id, kind, model })
   }
 

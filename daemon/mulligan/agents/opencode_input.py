@@ -6,6 +6,7 @@ root's doing, as a subagent's is; what is said to it, and that it ends, is nobod
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -115,8 +116,8 @@ def read_input(event: str, raw: str) -> OpenCodeInput:
     if event not in EVENTS:
         raise OddInputError("unknown event")
     try:
-        told = msgspec.json.decode(raw, type=OpenCodeInput)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        told = _decoded(raw)
+    except (msgspec.DecodeError, ValueError, RecursionError):
         raise OddInputError("malformed") from None
     sessions = _SESSION.fullmatch(told.session_id) and _SESSION.fullmatch(told.root)
     plain = told.cwd.startswith("/") and "\0" not in told.cwd and 0 < told.time < _LATEST
@@ -124,6 +125,16 @@ def read_input(event: str, raw: str) -> OpenCodeInput:
     if not sessions or not plain or not ids or told.hook_event_name != event:
         raise OddInputError("malformed")
     return told
+
+
+def _decoded(raw: str) -> OpenCodeInput:
+    try:
+        return msgspec.json.decode(raw, type=OpenCodeInput)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # msgspec refuses half a surrogate pair, which JavaScript writes without a thought
+        whole = json.dumps(json.loads(raw), ensure_ascii=False).encode("utf-8", "replace")
+        return msgspec.json.decode(whole, type=OpenCodeInput)
 
 
 def events_of(told: OpenCodeInput) -> list[TranscriptEvent]:
