@@ -211,7 +211,8 @@ def test_a_damaged_snapshot_is_passed_over_for_the_one_before(tmp_path: Path) ->
 def make_older(directory: Path) -> None:
     """The catalogue and the tables of the snapshots are of the version before."""
     connection = sqlite3.connect(directory / "catalogue.db")
-    connection.execute("alter table call drop column command")
+    for column in ("barrier", "unguarded"):
+        connection.execute(f"alter table call drop column {column}")
     connection.execute(f"pragma user_version = {SCHEMA_VERSION - 1}")
     connection.close()
 
@@ -223,7 +224,7 @@ def test_an_upgrade_folds_the_whole_log_if_it_is_there_and_begins_with_the_snaps
 
     with opened(tmp_path) as store:
         add_project(store)
-        store.log.append([CallFact("t1", "s", 1, "Bash", "window", 5, command="make")])
+        store.log.append([CallFact("t1", "s", 1, "Bash", "window", 5, command="make", barrier=7, unguarded=True)])
         numbers = in_segments(store, 4)
         expected = tables(store.catalogue_path)
     make_older(tmp_path)
@@ -236,7 +237,7 @@ def test_an_upgrade_folds_the_whole_log_if_it_is_there_and_begins_with_the_snaps
     with opened(tmp_path) as store:
         assert (store.damage, store.log.batch) == ("", batch)
         found = tables(store.catalogue_path)
-        assert [call[-1] for call in found.pop("call")] == [""]
+        assert [call[-2:] for call in found.pop("call")] == [(0, 0)]
         assert found["row"] == expected["row"] and found["path"] == expected["path"]
         assert [read(store, b"s%d" % number) for number in (1, 2, 3)] == [b"in segment %d\n" % n for n in (1, 2, 3)]
 
