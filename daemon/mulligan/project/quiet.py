@@ -17,6 +17,7 @@ from mulligan.clock import NANOSECONDS
 from mulligan.errors import BusyError
 from mulligan.project.worker import ProjectWorker
 from mulligan.session.state import CALL_TIMEOUT, State, at_work, call_open
+from mulligan.session_ids import short_session
 
 _LOOK_SECONDS = 0.1
 _MULLIGAN = re.compile(r"\bmulligan\b")
@@ -65,7 +66,7 @@ def wait_for_quiet(worker: ProjectWorker, seconds: float, caller: str = "") -> N
     until = worker.now() + int(seconds * NANOSECONDS)
     while found := sessions_at_work(worker, pausing=False, caller=caller):
         if worker.now() >= until:
-            names = " and ".join(session[:8] for session in found)
+            names = " and ".join(short_session(session) for session in found)
             raise BusyError(
                 f"session {names} is at work in {os.fsdecode(worker.root)}; nothing was changed",
                 hint="wait for the end of its turn or interrupt it, or --force",
