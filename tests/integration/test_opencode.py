@@ -14,6 +14,7 @@ import pytest
 from support.daemon import DaemonFixture, RpcError
 from support.live_transcript import APART, await_checkpoint, checkpoints, session_of
 from support.opencode import OpenCodeSession, new_session
+from support.store_bytes import holding
 from support.stored import tree_of
 from support.trees import put, snapshot
 
@@ -260,6 +261,18 @@ def test_what_is_kept_is_the_persons_alone(daemon: DaemonFixture, project: Path,
     agent.prompt("go")
     assert stat.S_IMODE(agent.kept.stat().st_mode) == 0o600
     assert {stat.S_IMODE(made.stat().st_mode) for made in list(agent.kept.parents)[:3]} == {0o700}
+
+
+def test_it_goes_with_its_project(daemon: DaemonFixture, project: Path, agent: OpenCodeSession) -> None:
+    agent.prompt("a telling prompt")
+    agent.write(project / "a.txt", b"two\n")
+    agent.stop()
+    agent.settle()
+    daemon.call("state.save", project=project, session=agent.session, state={"title": "t"})
+    handoff = daemon.call("state.handoff", project=project, session=agent.session)["path"]
+    daemon.call("project.remove", project=project, purge=True, confirmed=True)
+    assert not agent.kept.exists() and not Path(handoff).exists()
+    assert holding(daemon.data_dir, b"a telling prompt") == []
 
 
 def test_an_interrupted_turn_and_an_ended_session_close_their_calls(

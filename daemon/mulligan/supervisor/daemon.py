@@ -100,7 +100,7 @@ class Daemon:
         self._space = Space(
             self._store, self._registry, self._bus, self._state, lambda: upkeep.configured(self._config)
         )
-        self._space.eraser.erase_beside = self._states.erase
+        self._space.eraser.erase_beside = self._erase_beside
         self._schedule = Schedule(self._store.clock)
         self._integrity = Integrity(self._store, self._state, self._bus)
         self._services = Services(
@@ -153,6 +153,12 @@ class Daemon:
         """The environment is nearer than the file; what the file says holds from the next start on."""
         configured = self._config.state_database(self._places.home)
         return configured if configured and not self._environ.get("MULLIGAN_STATE_DB") else self._places.state_db
+
+    def _erase_beside(self, project: bytes, sessions: list[str]) -> None:
+        """Erase what of a project does not lie in the store; the hand-offs go with the states."""
+        self._kept.erase(sessions)
+        self._legacy.erase(project)
+        self._states.erase(project)
 
     def config(self) -> Config:
         """The configuration in effect."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Iterable
 
@@ -15,7 +16,7 @@ from mulligan.errors import BusyError
 from mulligan.faults import point
 from mulligan.store.atomic import make_private_directory, write_all
 from mulligan.transcript.events import TranscriptEvent
-from mulligan.transcript.kept import kept_lines
+from mulligan.transcript.kept import SESSION, kept_lines
 
 #: A session that was silent for so long is in the catalogue as a whole.
 _OLD = 30 * 24 * 3600 * NANOSECONDS
@@ -60,6 +61,13 @@ class KeptTranscripts:
                     raise
             finally:
                 os.close(descriptor)
+
+    def erase(self, sessions: Iterable[str]) -> None:
+        """Remove the files of some sessions, if there are any."""
+        for session in sessions:
+            if re.fullmatch(SESSION, session):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self._files, f"{session}.jsonl"))
 
     def sweep(self) -> None:
         """Remove the files of sessions that were silent for a month."""
