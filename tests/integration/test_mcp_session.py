@@ -193,3 +193,44 @@ def test_an_odd_id_is_refused(daemon: DaemonFixture, project: Path, session: str
     with pytest.raises(RpcError, match="is no id") as odd:
         daemon.call("session.of", project=project, session=session)
     assert odd.value.code == "usage"
+
+
+def test_an_agent_may_give_itself_an_id(daemon: DaemonFixture, project: Path) -> None:
+    daemon.call("checkpoint.create", project=project, description="before")
+    name = f"build-{project.name}"
+    with agent_client(daemon, project, MULLIGAN_SESSION=name) as agent:
+        assert agent.call("state_save", state={"title": "mine"})["session_id"] == name
+        assert caller(agent) == name
+        assert len(agent.call("checkpoint_list", mine=True)["checkpoints"]) == 1
+        assert json.loads(agent.read("mulligan://timeline"))["session_id"] == name
+        put(project, b"a.txt", b"two\n")
+        daemon.call("watch.sync", project=project)
+        plan = agent.call("restore", id="2")
+        assert agent.call("restore", id="2", token=plan["token"])["done"]
+        assert agent.call("undo", token=agent.call("undo")["token"])["done"]
+    # another whose id only begins in the same way is another one, and a person's client in that shell is this one
+    with agent_client(daemon, project, MULLIGAN_SESSION=name[:-1]) as agent:
+        assert agent.call("state_load") == {
+            "session_id": name[:-1], "exists": False, "synthesized": False, "updated_at": None, "state": {}
+        }  # fmt: skip
+    done = daemon.client("state", "load", "--json", cwd=project, MULLIGAN_SESSION=name)
+    assert json.loads(done.stdout)["state"] == {"title": "mine"}
+    assert daemon.call("session.show", project=project, session=name)["session"]["prompts"] == 0
+
+
+def test_an_id_of_ones_own_is_of_one_project(daemon: DaemonFixture, project: Path) -> None:
+    name, other = f"one-{project.name}", project.with_name(f"{project.name}-other")
+    put(other, b"a.txt", b"one\n")
+    daemon.add(other)
+    daemon.call("state.save", project=project, own_session=name, state={"title": "here"})
+    assert daemon.call("state.load", project=other, own_session=name)["state"] == {"title": "here"}
+    daemon.call("project.remove", project=other)
+
+
+@pytest.mark.parametrize("session", ["../../x", "a b", "x" * 201, "-x", "manual-0123456789abcdef"])
+def test_an_odd_id_of_ones_own_is_refused(daemon: DaemonFixture, project: Path, session: str) -> None:
+    with pytest.raises(RpcError, match="no session's id") as odd:
+        daemon.call("session.of", project=project, own=session)
+    assert odd.value.code == "usage" and "letters" in odd.value.hint
+    done = daemon.client("state", "save", '{"title": "t"}', cwd=project, MULLIGAN_SESSION=session)
+    assert done.returncode == 2 and "no session's id" in done.stderr

@@ -54,7 +54,7 @@ class Seat:
         """The same, but "" if there is none."""
         given = self.environ.get("CLAUDE_CODE_SESSION_ID", "")
         if not given and (named := self.environ.get("MULLIGAN_SESSION")):
-            return named
+            return str(self.call("session.of", project=self.project, own=named)["session_id"] or "")
         found = self.call(
             "session.of",
             project=self.project,

@@ -16,7 +16,8 @@ from mulligan.control.methods import Params
 from mulligan.control.services import Call
 from mulligan.errors import AmbiguousError, NotFoundError, UsageError
 from mulligan.project.checkpoints import MANUAL_SESSION
-from mulligan.taskstate.schema import manual_session
+from mulligan.store.records import SessionFact
+from mulligan.taskstate.schema import MANUAL, manual_session
 from mulligan.transcript.locate import LiveClient, live_clients
 
 #: The ids that agents give: nobody types one of these by mistake, so that one which was not seen yet is believed.
@@ -28,13 +29,15 @@ _RECENT = 24 * 3600 * NANOSECONDS
 class SessionParams(Params, frozen=True, kw_only=True):
     """`session` is an id or the beginning of one.
 
-    Without it `agent_session` and `agent_pid` are what the caller's environment says of the agent that it runs under.
+    Without it `agent_session` and `agent_pid` are what the caller's environment says of the agent that it runs under,
+    else `own_session` is the id that this agent has given to itself.
     """
 
     project: str = ""
     session: str = ""
     agent_session: str = ""
     agent_pid: int = 0
+    own_session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ def caller(call: Call, params: SessionParams) -> Caller:
         return named(call, params.session, params.project)
     if params.agent_session or params.agent_pid:
         return _environments(call, params)
+    if params.own_session:
+        return own(call, params.own_session, params.project)
     return _active(call, params.project)
 
 
@@ -72,6 +77,26 @@ def named(call: Call, name: str, project: str) -> Caller:
         return Caller(name, project_root(call, project))
     hint = "give --project PATH if it is a new one" if _WHOLE_ID.match(name) else "mulligan session list --all"
     raise NotFoundError(f'no session "{name}" was seen', hint=hint)
+
+
+def own(call: Call, name: str, project: str) -> Caller:
+    """The session of an id that an agent has given to itself: exactly this one, which is new if it was not seen yet."""
+    if name == MANUAL_SESSION:
+        return named(call, name, project)
+    if not _ID.match(name) or name.startswith(MANUAL):
+        raise UsageError(
+            f"MULLIGAN_SESSION: {name[:60]!a} is no session's id",
+            hint=f"up to 200 letters, digits, - _ . and :, of which the first is one of the former; not {MANUAL}…",
+        )
+    store = call.services.store
+    found = _known(call, name).get(name)
+    root = project_root(call, project) if found is None else found
+    query = "select 1 from session where id = ?"
+    worker = call.services.registry.holding(root)
+    if worker is not None and store.catalogue().db.execute(query, (name,)).fetchone() is None:
+        now = store.clock.now()
+        store.log.append([SessionFact(name, worker.project_id, b"", now, now)])
+    return Caller(name, root)
 
 
 def project_root(call: Call, project: str) -> bytes:

@@ -53,9 +53,9 @@ def test_all_that_is_known_is_told() -> None:
     assert params == {"project": "/p", "session": "a", "pid": 7, "call": "toolu_1", "tool": "blame"}
 
 
-def test_a_session_that_was_named_is_not_asked_for() -> None:
-    seat = told({"MULLIGAN_SESSION": "b"})
-    assert seat.session() == "b" and seat.asked == []
+def test_an_id_of_ones_own_is_told_alone() -> None:
+    seat = told({"MULLIGAN_SESSION": "b"}, session_of={"session_id": "b"})
+    assert seat.session() == "b" and seat.asked == [("session.of", {"project": "/p", "own": "b"})]
 
 
 def test_without_one_it_is_the_projects_own() -> None:
@@ -64,14 +64,16 @@ def test_without_one_it_is_the_projects_own() -> None:
 
 
 def test_only_names_of_prompts_need_the_session() -> None:
-    seat = told({"MULLIGAN_SESSION": "b"})
+    seat = told({"MULLIGAN_SESSION": "b"}, session_of={"session_id": "b"})
     assert (seat.session_for("3", None), seat.session_for(None, "prompt:-1")) == (None, "b")
 
 
 def test_what_is_to_be_migrated_is_reported_in_bounds() -> None:
     legacy = [{"namespace": f"legacy::{number}", "title": "t"} for number in range(40)]
     answer = {"session_id": "b", "legacy": legacy, "foreign": [], "adopted": "legacy::3"}
-    seat = told({"MULLIGAN_SESSION": "b"}, state_migrate=answer)
+    seat = told({"MULLIGAN_SESSION": "b"}, session_of={"session_id": "b"}, state_migrate=answer)
     found = TOOLS["state_migrate"].run(seat, {"adopt": True, "namespace": "legacy::3"})
-    assert seat.asked == [("state.migrate", {"project": "/p", "session": "b", "adopt": True, "namespace": "legacy::3"})]
+    assert seat.asked[1:] == [
+        ("state.migrate", {"project": "/p", "session": "b", "adopt": True, "namespace": "legacy::3"})
+    ]
     assert found["adopted"] == "legacy::3" and found["legacy"][20:] == ["… and 20 more"]

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from mulligan.clock import NANOSECONDS, to_rfc3339
+from mulligan.control.caller import own
 from mulligan.control.methods import Params, method
 from mulligan.control.services import Call
 from mulligan.errors import AmbiguousError, NotFoundError, UsageError
 from mulligan.project.worker import ProjectWorker
+from mulligan.taskstate.schema import MANUAL
 from mulligan.transcript.locate import live_clients
 
 _ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}\Z")
@@ -25,6 +27,7 @@ class SessionOfParams(Params, frozen=True, kw_only=True):
     """What is known of the client: its process, its session when the program was started and how long ago that was.
 
     `call` is the id of the tool call that is being answered, `tool` the tool's own name. Nothing of it has to be given.
+    `own` is an id that an agent has given to itself; then nothing else counts.
     """
 
     project: str
@@ -33,11 +36,15 @@ class SessionOfParams(Params, frozen=True, kw_only=True):
     call: str = ""
     tool: str = ""
     age_seconds: Annotated[float, Meta(ge=0)] = 0.0
+    own: str = ""
 
 
 @method("session.of", SessionOfParams)
 def session_of(call: Call, params: SessionOfParams) -> dict[str, Any]:
     """The session that a client is in now, by its process, its tool call, its environment or its activity."""
+    if params.own:
+        mine = own(call, params.own, params.project).session
+        return {"session_id": None if mine.startswith(MANUAL) else mine, "source": "own"}
     for name in (params.session, params.call):
         if name and not _ID.match(name):
             raise UsageError(f'"{name[:80]}" is no id of a session or call', hint="ids are letters, digits, - and _")
