@@ -103,7 +103,7 @@ def _lines(handoff: Handoff) -> Iterator[str]:
     title = _line(state.get("title")) if handoff.state and not handoff.synthesized else ""
     yield from (MARKER, f"# Hand-off: {title or 'a session without a task state'}", "")
     yield f"* session: {_code(handoff.session)}"
-    yield f"* project: {_code(handoff.project)}"
+    yield f"* project: {_name(handoff.project)}"
     yield f"* written: {to_rfc3339(handoff.made)}, by mulligan from what it has stored; changes of this file are lost"
     if handoff.state is None:
         yield "* task state: none was saved"
@@ -183,7 +183,7 @@ def _files(handoff: Handoff) -> Iterator[str]:
             f"checkpoint {changed.ordinal} ({changed.checkpoint})" if changed.checkpoint else "no complete checkpoint"
         )
         since = "; changed since then by somebody else" if changed.changed_since else ""
-        yield f"- {_code(changed.path)}: {changed.did}, held by {where}{since}"
+        yield f"- {_name(changed.path)}: {changed.did}, held by {where}{since}"
     yield from _left(handoff.more_files)
 
 
@@ -217,10 +217,18 @@ def _paragraph(value: Any) -> str:
 
 def _code(value: Any) -> str:
     """A text as code on one line, of which nothing is escaped but control characters."""
-    text = _visible(_cut(" ".join(str(value).split()), 500)) or " "
+    return _ticked(_visible(_cut(" ".join(str(value).split()), 500)))
+
+
+def _name(path: str) -> str:
+    """A path as code on one line, with every blank that it has."""
+    return _ticked(_visible(_cut(path, _TEXT_LENGTH)).replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def _ticked(text: str) -> str:
     ticks = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
-    space = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{ticks}{space}{text}{space}{ticks}"
+    space = " " if text.strip("` ") != text else ""
+    return f"{ticks}{space}{text or ' '}{space}{ticks}"
 
 
 def _fenced(text: str, language: str, most: int = _TEXT_LENGTH) -> Iterator[str]:

@@ -56,6 +56,15 @@ def test_T14_it_holds_the_state_the_commands_the_files_and_what_is_open() -> Non
     assert "- 2027-01-15T08:00:00.000Z Bash, exit 2: `make`" in lines
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [("a\n# b.py", r"`a\n# b.py`"), ("two  blanks\t", r"`two  blanks\t`"), (" ", "`   `"), ("`x`", "`` `x` ``")],
+)
+def test_T14_names_of_files_are_exact(path: str, shown: str) -> None:
+    text = render(made(files=[Changed(path=path, did="written")]))
+    assert f"- {shown}: written, held by no complete checkpoint" in text.splitlines()
+
+
 def test_without_a_state_and_with_a_placeholder_it_claims_nothing() -> None:
     assert "* task state: none was saved\n" in render(made())
     text = render(made({"title": "(no task state was saved)"}, synthesized=True))
