@@ -83,6 +83,20 @@ def places(environ: Mapping[str, str] | None = None, platform: str = sys.platfor
     )
 
 
+def absolute_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that name places and are set, with absolute paths: a daemon does not run where its client does."""
+    found = places(environ)
+    named = {
+        "MULLIGAN_CONFIG": found.config_file,
+        "MULLIGAN_SOCKET": found.socket,
+        "MULLIGAN_DATA_DIR": found.data_dir,
+        "MULLIGAN_STATE_DIR": found.state_dir,
+        "MULLIGAN_STATE_DB": found.state_db,
+        "CLAUDE_CONFIG_DIR": os.path.abspath(environ.get("CLAUDE_CONFIG_DIR") or "/"),
+    }
+    return {name: path for name, path in named.items() if environ.get(name)}
+
+
 def default_state_dirs(environ: Mapping[str, str], platform: str = sys.platform) -> list[str]:
     """Where a daemon with another environment may have left its address: this environment's place, then the default."""
     first = places(environ, platform).state_dir

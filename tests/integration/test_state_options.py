@@ -61,6 +61,25 @@ def test_T10_configuration_and_environment_say_where_it_is(daemon_factory: Calla
     assert title(daemon) == "by configuration"
 
 
+def test_T10_a_relative_place_is_as_seen_by_who_starts_the_daemon(daemon_factory: Callable[..., DaemonFixture]) -> None:
+    daemon = daemon_factory(start=False)
+    started = daemon.client("start", cwd=daemon.directory, MULLIGAN_STATE_DB="near/state.db")
+    try:
+        assert started.returncode == 0, started
+        assert daemon.call("state.check")["path"] == str(daemon.directory / "near" / "state.db")
+    finally:
+        assert daemon.client("stop").returncode == 0
+
+
+def test_T10_a_place_where_nothing_can_be_is_a_bad_configuration(daemon_factory: Callable[..., DaemonFixture]) -> None:
+    daemon = daemon_factory(start=False)
+    (daemon.directory / "file").write_bytes(b"")
+    for place in ("/proc/none/state.db", str(daemon.directory), f"{daemon.directory}/file/state.db"):
+        started = daemon.client("start", MULLIGAN_STATE_DB=place)
+        assert started.returncode == 78, started
+        assert place in started.stderr and "database_path" in started.stderr and "Errno" not in started.stderr
+
+
 def test_T19_the_history_limit_holds_from_a_reload_on(daemon_factory: Callable[..., DaemonFixture]) -> None:
     daemon = daemon_factory(config="history_limit: 3\n")
     project = ready(daemon)

@@ -12,7 +12,7 @@ from mulligan.client.connection import Connection, JsonObject, connect
 from mulligan.client.context import Context
 from mulligan.client.render.text import visible
 from mulligan.errors import BusyError, ConfigError, DaemonNotRunningError, LockedError, MulliganError
-from mulligan.paths import Places, places
+from mulligan.paths import Places, absolute_environment, places
 
 #: A start may finish interrupted operations first, a stop the write in hand.
 START_SECONDS = 120.0
@@ -62,7 +62,7 @@ def has_service(context: Context) -> bool:
 
 def _start_detached(context: Context) -> None:
     where = places(context.environ)
-    environ = {**context.environ, "MULLIGAN_DETACHED": "1"}
+    environ = {**context.environ, **absolute_environment(context.environ), "MULLIGAN_DETACHED": "1"}
     if context.options.socket:
         environ["MULLIGAN_SOCKET"] = os.path.abspath(context.options.socket)
     output = _open_output(where)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from mulligan.errors import NotFoundError, RefusedError
-from mulligan.paths import Places, home_of
+from mulligan.paths import Places, absolute_environment, home_of
 from mulligan.service import launchd, plan, systemd
 from mulligan.service.plan import Plan
 
@@ -32,19 +32,10 @@ def kind(platform: str = sys.platform) -> Literal["systemd", "launchd"]:
     raise RefusedError(f"no service manager is known for {platform}", hint="run the daemon without one: mulligan start")
 
 
-def service_environment(places: Places, environ: Mapping[str, str]) -> dict[str, str]:
+def service_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables to write into the service, with absolute paths, so that it finds the same places as the client."""
     found = {name: value for name in _KEPT if (value := environ.get(name)) and os.path.isabs(value)}
-    if claude := environ.get("CLAUDE_CONFIG_DIR"):
-        found["CLAUDE_CONFIG_DIR"] = os.path.abspath(claude)
-    ours = {
-        "MULLIGAN_CONFIG": places.config_file,
-        "MULLIGAN_SOCKET": places.socket,
-        "MULLIGAN_DATA_DIR": places.data_dir,
-        "MULLIGAN_STATE_DIR": places.state_dir,
-        "MULLIGAN_STATE_DB": places.state_db,
-    }
-    found |= {name: value for name, value in ours.items() if environ.get(name)}
+    found |= absolute_environment(environ)
     if home_of(environ) != home_of({}):
         found["HOME"] = home_of(environ)
     return found
@@ -73,7 +64,7 @@ def plan_install(
     manager: systemd.UserManager | None = None,
 ) -> Plan:
     """What an installation does. `manager` is what `user_manager` found; without it (--dry-run) places are assumed."""
-    environment = service_environment(places, environ)
+    environment = service_environment(environ)
     if not os.path.isabs(executable):
         raise ValueError(f"not an absolute path: {executable!r}")
     if kind(platform) == "launchd":

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from mulligan.errors import BusyError, IntegrityError, MulliganError, ReadOnlyError
+from mulligan.errors import BusyError, ConfigError, IntegrityError, MulliganError, ReadOnlyError
 from mulligan.faults import point
 from mulligan.store.atomic import make_private_directory
 from mulligan.store.state_schema import STEPS, VERSION
@@ -33,15 +33,20 @@ _BUSY_SECONDS = 5
 class StateDatabase:
     """Settings by scope, and transactions for others; any thread.
 
-    Raises IntegrityError when it cannot be read: it is never started afresh.
+    Raises ConfigError when there cannot be one at its place, and IntegrityError when it cannot be read: it is never
+    started afresh.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        make_private_directory(os.path.dirname(path))
         self._lock = threading.Lock()
-        if not os.path.exists(path):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        try:
+            make_private_directory(os.path.dirname(path))
+            os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            reason = os.strerror(error.errno or 0).lower()
+            hint = "database_path or MULLIGAN_STATE_DB name another place"
+            raise ConfigError(f"{path} cannot be opened: {reason}", hint=hint) from error
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS)
         try:
             self.newer = self._migrate()
