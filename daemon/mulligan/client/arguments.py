@@ -95,6 +95,14 @@ def columns(descriptor: int = 1, otherwise: int = PIPE_WIDTH) -> int:
         return otherwise
 
 
+def wrapped(text: str, indent: int = 0) -> str:
+    """A sentence of a help text within the terminal; the lines behind the first begin at `indent`."""
+    from textwrap import fill  # noqa: PLC0415 - for help texts alone, as argparse does it
+
+    width = min(columns(otherwise=80), 100)
+    return fill(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+
+
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Help within the terminal; a width given here keeps argparse from importing shutil."""
 
@@ -128,7 +136,7 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """One sentence, usage, two examples, options in groups."""
         formatter = self._get_formatter()
-        formatter.add_text(self.description)
+        formatter.add_text(wrapped(self.description or ""))
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups, prefix="usage: ")
         if self._examples:
             formatter.add_text("examples:\n" + "\n".join(f"  {example}" for example in self._examples))

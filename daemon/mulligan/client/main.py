@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, TextIO
 
-from mulligan.client.arguments import Command, Options, Parser, asks_for_json, leading, nearest
+from mulligan.client.arguments import Command, Options, Parser, asks_for_json, leading, nearest, wrapped
 from mulligan.client.context import Context
 from mulligan.client.overview import names, text
 from mulligan.client.render.text import visible
@@ -111,12 +111,12 @@ def commands_of(name: str) -> dict[str, Command]:
 
 
 def _group_help(prog: str, summary: str, actions: dict[str, Command]) -> str:
-    lines = [summary, "", f"usage: {prog} COMMAND ...", "", "examples:"]
+    lines = [wrapped(summary), "", f"usage: {prog} COMMAND ...", "", "examples:"]
     examples = [example for command in actions.values() for example in command.examples[:1]]
     lines += [f"  {example}" for example in examples[:2]]
     lines += ["", "commands:"]
     width = max(11, *map(len, actions))
-    lines += [f"  {name:<{width}} {command.summary}" for name, command in actions.items()]
+    lines += [wrapped(f"  {name:<{width}} {command.summary}", width + 3) for name, command in actions.items()]
     lines += ["", f"One of them in full: {prog} COMMAND --help"]
     return "\n".join(lines) + "\n"
 

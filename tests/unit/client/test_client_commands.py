@@ -47,13 +47,28 @@ def test_help_lists_every_command_once_and_fits_in_eighty_columns(capsys: pytest
     assert all(len(line) <= 80 for line in out.splitlines())
 
 
+def fits(out: str) -> bool:
+    """Whether nothing is wider than a terminal, but for examples, which are to be pasted."""
+    before, _, behind = out.partition("\nexamples:\n")
+    return all(len(line) <= 80 for line in (before + behind.partition("\n\n")[2]).splitlines())
+
+
+@pytest.mark.parametrize("name", [name for name in names() if "" not in commands_of(name)])
+def test_a_group_of_commands_lists_them_within_eighty_columns(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, name, "--help")
+    assert status == 0 and fits(out)
+    told = " ".join(out.split())
+    assert all(f" {action} {command.summary}" in told for action, command in commands_of(name).items())
+
+
 @pytest.mark.parametrize("name", names())
 def test_every_command_has_a_sentence_and_two_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     for action, command in commands_of(name).items():
         assert command.summary.endswith(".") and len(command.examples) == 2
         status, out, _ = run(capsys, *f"{name} {action}".split(), "--help")
         assert status == 0
-        assert out.startswith(command.summary) and "examples:" in out and "--json" in out
+        assert " ".join(out.partition("\n\n")[0].split()) == command.summary
+        assert "examples:" in out and "--json" in out and fits(out)
         assert all("mulligan " in example for example in command.examples)
 
 
