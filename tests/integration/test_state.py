@@ -177,6 +177,13 @@ def test_a_project_with_a_zero_byte_is_a_usage_error(client: Client, method: str
     assert refused.value.number == -32602 and "zero byte" in str(refused.value)
 
 
+def test_a_session_that_was_never_seen_is_not_found_wherever_one_stands(client: Client) -> None:
+    unseen = str(uuid.uuid4())
+    done = client.daemon.client("state", "load", "--session", unseen, cwd=Path("/"))
+    assert done.returncode == 5
+    assert unseen in done.stderr and "--project" in done.stderr and "mulligan project add" not in done.stderr
+
+
 def test_a_session_without_a_name_is_no_session(client: Client) -> None:
     _, err = client("save", '{"title": "whose?"}', "--session", "", status=2)
     assert "--session" in err

@@ -24,6 +24,7 @@ from mulligan.agents.resources import RESOURCES
 from mulligan.agents.seat import Seat, take_seat
 from mulligan.agents.tool import Tool, as_text, cut
 from mulligan.agents.tools import TOOLS
+from mulligan.client.render.text import visible
 from mulligan.errors import MulliganError
 
 log = logging.getLogger(__name__)
@@ -113,24 +114,30 @@ def _answer(tool: Tool, seat: Seat, arguments: dict[str, Any]) -> types.CallTool
         where = ".".join(map(str, wrong.absolute_path))
         message = f"{where}: {wrong.message}" if where else wrong.message
         known = ", ".join(tool.parameters) or "no arguments"
-        return _failed({"code": "usage", "message": cut(message), "hint": f"{tool.name} takes {known}"})
+        return failed({"code": "usage", "message": cut(message), "hint": f"{tool.name} takes {known}"})
     try:
         found = tool.run(seat, arguments)
     except MulliganError as error:
         candidates = {"candidates": error.data["candidates"][:10]} if "candidates" in error.data else {}
-        return _failed({"code": error.code, "message": error.message, "hint": error.hint, **candidates})
+        return failed({"code": error.code, "message": error.message, "hint": error.hint, **candidates})
     except Exception:
         log.exception("%s failed", tool.name)
-        return _failed(
-            {"code": "failed", "message": f"{tool.name} failed inside of mulligan", "hint": "see its stderr"}
-        )
+        return failed({"code": "failed", "message": f"{tool.name} failed inside of mulligan", "hint": "see its stderr"})
+    return answered(found)
+
+
+def answered(found: dict[str, Any]) -> types.CallToolResult:
+    """The result of a call: exactly what was found, and as text that a terminal may show."""
+    text = visible(as_text(found), keep="\n\t")
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=as_text(found))], structured_content=found, is_error=False
+        content=[types.TextContent(type="text", text=text)], structured_content=found, is_error=False
     )
 
 
-def _failed(error: dict[str, Any]) -> types.CallToolResult:
+def failed(error: dict[str, Any]) -> types.CallToolResult:
+    """The result of a call that failed, with its code, reason and next step."""
     text = "\n".join(filter(None, (error["message"], error["hint"])))
+    text = visible(text, keep="\n\t")
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content={"error": error}, is_error=True
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -74,7 +75,8 @@ def named(call: Call, name: str, project: str) -> Caller:
     if found:
         _ambiguous(f'"{name}" fits {len(found)} sessions', sorted(found))
     if _WHOLE_ID.match(name) and project:
-        return Caller(name, project_root(call, project))
+        with suppress(NotFoundError):
+            return Caller(name, project_root(call, project))
     hint = "give --project PATH if it is a new one" if _WHOLE_ID.match(name) else "mulligan session list --all"
     raise NotFoundError(f'no session "{name}" was seen', hint=hint)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from mcp import types
 
+from mulligan.agents.mcp_server import answered, failed
 from mulligan.agents.tool import ANSWER_CHARACTERS, as_text, cut, page, shortened, size, without_nothing
 from mulligan.agents.tools.state import bounded
 from mulligan.errors import UsageError
@@ -49,6 +51,16 @@ def test_texts_and_lists_are_cut_and_say_so() -> None:
 def test_the_text_names_every_key() -> None:
     value = {"one": 1, "none": None, "list": ["a", {"b": 2, "c": "d"}], "deep": {"x": {"y": "z"}}, "lines": "p\nq"}
     assert as_text(value) == "one: 1\nlist:\n  - a\n  - b 2, c d\ndeep:\n  x:\n    y: z\nlines:\np\nq"
+
+
+def test_what_a_client_shows_has_no_control_characters() -> None:
+    found = answered({"title": "a\x1b]0;x\x07b", "lines": "one\n\ttwo\u202e"})
+    (content,) = found.content
+    assert isinstance(content, types.TextContent)
+    assert content.text == "title: a\\x1b]0;x\\x07b\nlines:\none\n\ttwo\\u202e"
+    assert found.structured_content == {"title": "a\x1b]0;x\x07b", "lines": "one\n\ttwo\u202e"}
+    (content,) = failed({"code": "usage", "message": "no \x1b[2J", "hint": ""}).content
+    assert isinstance(content, types.TextContent) and content.text == "no \\x1b[2J"
 
 
 def test_a_state_that_is_too_large_is_given_in_parts() -> None:

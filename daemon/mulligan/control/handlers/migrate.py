@@ -57,7 +57,7 @@ def _wanted(call: Call, who: Caller, there: list[Imported], namespace: str | Non
     found = there[0]
     if found.adopted_by and found.adopted_by != who.session and namespace is None:
         raise ConflictError(
-            f"{found.namespace} was taken over by session {found.adopted_by[:8]} already",
+            f"{found.namespace} was taken over by session {shown_session(found.adopted_by)[:8]} already",
             hint=f"give --namespace '{found.namespace}' to take it over once more",
         )
     return found
