@@ -81,8 +81,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Annotated[
             str,
             Meta(
-                pattern=r"^(?!/|~)(?!(.*/)?\.\.?(/|$))[^\x00]+$",
-                extra={"expected": "null, or a directory below the project: no absolute path, and no .. in it"},
+                pattern=r"^(?!/|~)(?!(.*/)?(\.\.?|\.git)(/|$))[^\x00]+$",
+                extra={
+                    "expected": "null, or a directory below the project: no absolute path, and no .. and no .git in it"
+                },
             ),
         ]
         | None

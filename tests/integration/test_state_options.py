@@ -178,5 +178,7 @@ def test_T11_a_newer_state_database_lets_the_daemon_read_on(daemon: DaemonFixtur
     done = daemon.client("state", "save", '{"title": "new"}', "--session", SESSION, cwd=project)
     assert done.returncode == 4 and "newer" in done.stderr
     assert daemon.client("doctor").returncode == 1
+    (warning,) = daemon.call("daemon.status")["warnings"]
+    assert str(database) in warning and "newer" in warning
     assert daemon.stop() == 0
     assert database.read_bytes() == before

@@ -192,6 +192,8 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
     warnings = [warning for item in projects for warning in project_warnings(item)]
     warnings += store.warnings
     warnings += services.integrity.warnings()
+    if services.state.newer:
+        warnings.append(f"{services.state.path} is of a newer version, and only read: no setting or task state is kept")
     if (drill := services.state.last_drill()) and drill["restorable"] < drill["total"]:
         warnings.append(f"the last drill could restore {drill['restorable']} of {drill['total']} checkpoints")
     room = store_object(services)
