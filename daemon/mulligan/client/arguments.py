@@ -131,7 +131,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises UsageError instead of printing the whole usage."""
-        raise UsageError(message, hint=f"{self.prog} --help")
+        # `read` puts the dashes there
+        raise UsageError(message.replace("arguments: -- ", "arguments: "), hint=f"{self.prog} --help")
 
     def format_help(self) -> str:
         """One sentence, usage, two examples, options in groups."""

@@ -72,6 +72,11 @@ def test_every_command_has_a_sentence_and_two_examples(name: str, capsys: pytest
         assert all("mulligan " in example for example in command.examples)
 
 
+def test_words_that_are_too_many_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = (2, "", "mulligan: unrecognized arguments: much too\n  mulligan statusline --help\n")
+    assert run(capsys, "statusline", "much", "too") == expected
+
+
 def test_an_unknown_command_is_a_usage_error_that_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "statsu")
     assert (status, out) == (2, "")
