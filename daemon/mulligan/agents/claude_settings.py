@@ -40,6 +40,8 @@ def integrated(text: str | None, marketplace: str, line: dict[str, Any]) -> tupl
     """
     if text is None:
         return _made(marketplace, line), False
+    if not text.strip():  # to the client that is an empty object
+        return f"{text}\n{_made(marketplace, line)}", False
     theirs = get(text, _STATUS_LINE)
     keep = theirs is not None and not is_ours(theirs)
     if not keep:
@@ -63,9 +65,13 @@ def _member(path: Sequence[str], value: Any) -> str:
 
 def removed(text: str) -> str | None:
     """The settings without ours; None if the file is as it was made. Raises JsoncError for settings that are none."""
+    if not text.strip():
+        return text
     line, marketplace = get(text, _STATUS_LINE), get(text, (*_MARKETPLACE, "source", "path"))
-    if isinstance(line, dict) and isinstance(marketplace, str) and text == _made(marketplace, line):
-        return None
+    if isinstance(line, dict) and isinstance(marketplace, str):
+        before, made, behind = text.partition(_made(marketplace, line))
+        if made and not before.strip() and not behind:  # an empty file has one more line in front
+            return before[:-1] if before else None
     if is_ours(line):
         text = take(text, _STATUS_LINE)
     return take(take(text, _ENABLED), _MARKETPLACE)

@@ -71,6 +71,17 @@ def test_a_file_that_was_made_goes_unless_somebody_wrote_into_it() -> None:
     assert left is not None and load(left) == {"$schema": load(schema)["$schema"], "model": "opus"}
 
 
+@pytest.mark.parametrize("text", ["", "\n", "  \r\n\n"])
+def test_an_empty_file_is_one_without_settings(text: str) -> None:
+    assert claude_settings.removed(text) == text
+    edited, keeps = claude_settings.integrated(text, "/m", LINE)
+    assert not keeps and load(edited)["enabledPlugins"] == {"mulligan@mulligan": True}
+    assert claude_settings.integrated(edited, "/m", LINE) == (edited, False)
+    assert claude_settings.removed(edited) == text
+    left = claude_settings.removed(put(edited, ["model"], "opus"))
+    assert left is not None and load(left)["model"] == "opus" and "mulligan" not in left
+
+
 # -- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -133,7 +144,12 @@ def test_settings_that_are_a_link_stay_one(home: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize(
     ("data", "place"),
-    [(b'{\n  "a": 1\n  "b": 2\n}', "line 3"), (b"[]", "line 1"), (b'{\n"a": "\xff"}', "line 2"), (b"", "line 1")],
+    [
+        (b'{\n  "a": 1\n  "b": 2\n}', "line 3"),
+        (b"[]", "line 1"),
+        (b'{\n"a": "\xff"}', "line 2"),
+        (b"// none", "line 1"),
+    ],
 )
 def test_broken_settings_are_refused_and_left(
     home: Path, capsys: pytest.CaptureFixture[str], data: bytes, place: str
