@@ -170,6 +170,16 @@ def test_a_state_of_bytes_that_are_no_text(client: Client) -> None:
     assert done.returncode == 2 and "UTF-8" in done.stderr
 
 
+def test_a_message_that_is_nested_without_end_is_answered_and_the_connection_stays(client: Client) -> None:
+    with client.daemon.connect() as connection:
+        state = '{"a":' * 90_000 + "1" + "}" * 90_000
+        message = f'{{"jsonrpc":"2.0","id":1,"method":"state.save","params":{{"state":{state}}}}}\n'
+        connection._socket.sendall(message.encode())
+        error = connection.read()["error"]
+        assert error["code"] == -32700 and "nested too deeply" in error["message"]
+        assert connection.call("hello", client="test", protocol=[1])["protocol"] == 1
+
+
 @pytest.mark.parametrize("method", ["daemon.status", "state.load", "checkpoint.list", "session.of", "project.add"])
 def test_a_project_with_a_zero_byte_is_a_usage_error(client: Client, method: str) -> None:
     with pytest.raises(RpcError) as refused:

@@ -112,8 +112,9 @@ class Server:
         """Answer one message; False if the connection is now a subscription's and has ended."""
         try:
             request = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            await self._send(writer, _error(None, framing.PARSE_ERROR, f"not JSON: {error}"))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            reason = "nested too deeply" if isinstance(error, RecursionError) else error
+            await self._send(writer, _error(None, framing.PARSE_ERROR, f"not JSON: {reason}"))
             return True
         if not isinstance(request, dict) or not isinstance(request.get("method"), str):
             await self._send(writer, _error(None, framing.INVALID_REQUEST, "a request is an object with a method"))
