@@ -154,3 +154,9 @@ def test_no_value_crosses_between_five_clients(daemon: DaemonFixture, project: P
                 expected[session][key] = value
             reader = rng.choice(sessions)
             assert clients[reader].call("state_load")["state"] == expected[reader]
+
+
+def test_a_state_that_no_message_holds_is_refused_with_the_next_step(agent: AgentClient) -> None:
+    with pytest.raises(ToolError, match="1,048,576 bytes") as refused:
+        agent.call("state_save", state={"notes": "x" * 2_000_000})
+    assert "less" in refused.value.hint

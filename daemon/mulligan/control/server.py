@@ -100,8 +100,8 @@ class Server:
             try:
                 whole = lines.feed(data)
             except framing.LineTooLongError:
-                message = f"a message may have {framing.LINE_LIMIT} bytes at the most"
-                writer.write(framing.encode(_error(None, framing.INVALID_REQUEST, message)))
+                message = f"a message may have {framing.LINE_LIMIT:,} bytes at the most"
+                writer.write(framing.encode(_error(None, framing.INVALID_REQUEST, message, hint="send less at a time")))
                 await writer.drain()
                 return
             for line in whole:
