@@ -1,5 +1,5 @@
-"""The files that mulligan ships beside its code: the annotated configuration, its schema, units, the launch
-agent, and what agents are given.
+"""The files that mulligan ships beside its code: the annotated configuration, its schema, units and the launch agent;
+and what agents are given, which lies in the package.
 
 In a checkout (also an editable installation, whose copy would grow old, and an unpacked sdist) they are those of the
 checkout; in a wheel they lie in `mulligan/share`. Standard library only: the client imports this module.
@@ -21,7 +21,7 @@ LAUNCH_AGENT = "launchd/dev.mulligan.daemon.plist"
 
 
 def share_directory(package: Path = _PACKAGE) -> Path:
-    """The directory that holds `config`, `systemd`, `launchd` and `agents`."""
+    """The directory that holds `config`, `systemd` and `launchd`."""
     root = package.parent.parent
     # `../../config` of an installed package may be anybody's; a checkout is known by its own two marks.
     if package.parent.name == "daemon" and (root / "pyproject.toml").is_file():
@@ -31,7 +31,15 @@ def share_directory(package: Path = _PACKAGE) -> Path:
 
 def find(name: str, package: Path = _PACKAGE) -> Path:
     """The path of a shipped file. Raises NotFoundError if the installation lacks it."""
-    path = share_directory(package) / name
+    return _there(share_directory(package) / name)
+
+
+def plugin(name: str) -> Path:
+    """The path of a file that an agent is given. Raises NotFoundError if the installation lacks it."""
+    return _there(_PACKAGE / "agents" / "plugins" / name)
+
+
+def _there(path: Path) -> Path:
     if not path.is_file():
         raise NotFoundError(f"this installation of mulligan lacks {path}", hint="install mulligan anew")
     return path

@@ -72,6 +72,15 @@ def test_T20_it_is_imported_when_a_project_is_added_and_backed_up(daemon: Daemon
     assert not daemon.call("state.load", project=project, session=SESSIONS[0])["exists"]  # no live session has it
 
 
+def test_a_purge_of_the_project_takes_the_copies_along(daemon: DaemonFixture, project: Path) -> None:
+    left_behind(project)
+    daemon.add(project)
+    daemon.until(lambda: backups(daemon) and report(daemon, project)["legacy"])
+    daemon.call("project.remove", project=project, purge=True, confirmed=True)
+    assert backups(daemon) == {}
+    assert (project / ".opencode/state/checkpoint.json").read_bytes() == STATE.read_bytes()
+
+
 def test_T7_adopting_merges_it_and_leaves_a_way_back(daemon: DaemonFixture, project: Path) -> None:
     left_behind(project)
     daemon.add(project)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import random
 from functools import partial
@@ -52,7 +53,8 @@ def test_V2_purge_removes_every_copy_of_a_file_database_pages_included(daemon: D
     assert holding(daemon.data_dir, TOKEN)
     (project / ".mulliganignore").write_text(".env\n")
     before = snapshot(project)
-    file_rows = [row for row in rows(daemon, b".env") if row[1] == 1]
+    empty = hashlib.sha256(b"").digest()  # a look may come between the opening of a file and its writing
+    file_rows = [row for row in rows(daemon, b".env") if row[1] == 1 and row[2] != empty]
     done = purge(daemon, project, ".env")
     assert done["versions"] == len(set(file_rows))
     assert done["left"] == []

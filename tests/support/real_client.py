@@ -57,7 +57,7 @@ def install(version: str) -> list[str]:
     if not place.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{version}.", dir=CACHE) as under_way:
-            _fetch(npm, version, Path(under_way))
+            fetch(npm, [f"{_PACKAGE}@{version}"], Path(under_way))
             made = Path(under_way) / "npm"
             try:
                 made.rename(place)
@@ -67,14 +67,15 @@ def install(version: str) -> list[str]:
     return _command(node, place)
 
 
-def _fetch(npm: str, version: str, place: Path) -> None:
+def fetch(npm: str, packages: list[str], place: Path) -> None:
+    """Install packages into `npm` below a place, without their scripts. Raises UnavailableError."""
     (place / "npm").mkdir()
     (place / "npm" / "package.json").write_text('{"private": true}\n')
     kept = {name: value for name, value in os.environ.items() if _NETWORK.match(name)}
     command = [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     try:
         done = subprocess.run(
-            [*command, f"{_PACKAGE}@{version}"],
+            [*command, *packages],
             cwd=place / "npm",
             env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(place), **kept},
             capture_output=True,
@@ -85,7 +86,7 @@ def _fetch(npm: str, version: str, place: Path) -> None:
     except subprocess.TimeoutExpired:
         raise UnavailableError(f"npm did not end within {_INSTALL_SECONDS:.0f} s") from None
     if done.returncode:
-        raise UnavailableError(f"npm could not fetch {_PACKAGE}@{version}: {done.stderr.strip()[-300:]}")
+        raise UnavailableError(f"npm could not fetch {' '.join(packages)}: {done.stderr.strip()[-300:]}")
 
 
 def _command(node: str, place: Path) -> list[str]:

@@ -25,8 +25,9 @@ def holding(directory: Path, wanted: bytes) -> list[str]:
             if _in_segment(str(pool), number, wanted):
                 found.add(f"{number:06d}.seg")
     for path in pool.glob("*.snap"):
-        if wanted in zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes()[32:-32]):
-            found.add(path.name)
+        with suppress(FileNotFoundError):
+            if wanted in zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes()[32:-32]):
+                found.add(path.name)
     return sorted(found)
 
 

@@ -29,7 +29,7 @@ def sources(*directories: str) -> Iterator[Path]:
 
 def texts() -> Iterator[Path]:
     """Every text file that is ours."""
-    for name in ("daemon", "tests", "config", "systemd", "launchd", "agents", ".ci"):
+    for name in ("daemon", "tests", "config", "systemd", "launchd", ".ci"):
         for path in sorted((ROOT / name).rglob("*")):
             hidden = {"__pycache__", "fixtures", "node_modules"} & set(path.parts) or ".mypy_cache" in path.parts
             if path.is_file() and not hidden and path.suffix in TEXTS:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ from dataclasses import dataclass
 from mulligan import __version__, resources
 from mulligan.agents import claude_plugin, claude_settings, hook
 from mulligan.agents.jsonc import JsoncError
-from mulligan.errors import RefusedError
-from mulligan.paths import default_state_dirs, home_of, places
+from mulligan.agents.settings_file import broken, client_command, mode_of, read_bytes, read_text, state_dir_of
+from mulligan.paths import home_of, places
 from mulligan.service.plan import File, Plan, Removal, Step, apply
 
 SCOPES = ("user", "project")
@@ -65,24 +64,25 @@ def project_root(directory: str) -> str:
 def integrate(scope: str, directory: str, environ: Mapping[str, str]) -> Integration:
     """What it takes to have the hooks, commands and the status line. Raises RefusedError for settings that are none."""
     settings, plugin = settings_file(scope, directory, environ), _plugin_directory(environ)
-    before = _read(settings)
-    state_dir = _state_dir(environ)
+    before = read_text(settings)
+    state_dir = state_dir_of(environ)
     try:
-        after, keeps = claude_settings.integrated(before, plugin, claude_settings.status_line(_mulligan(), state_dir))
+        line = claude_settings.status_line(client_command(), state_dir)
+        after, keeps = claude_settings.integrated(before, plugin, line)
     except JsoncError as error:
-        raise _broken(settings, error) from None
+        raise broken(settings, error) from None
     shipped = {
-        name: resources.find(f"agents/claude/{name}").read_bytes() for name in claude_plugin.SHIPPED
+        name: resources.plugin(f"claude/{name}").read_bytes() for name in claude_plugin.SHIPPED
     }  # fmt: skip
     python = getattr(sys, "_base_executable", "") or sys.executable
-    program = _bytes(hook.__file__) or b""
-    wanted = claude_plugin.files(__version__, python, _mulligan(), state_dir, shipped, program)
+    program = read_bytes(hook.__file__) or b""
+    wanted = claude_plugin.files(__version__, python, client_command(), state_dir, shipped, program)
     wanted[_INSTALLED] = _listed({*_installed(plugin), settings})
     steps: list[Step] = [
-        File(path, data) for name, data in wanted.items() if _bytes(path := os.path.join(plugin, name)) != data
+        File(path, data) for name, data in wanted.items() if read_bytes(path := os.path.join(plugin, name)) != data
     ]
     if after != before:
-        steps.append(File(settings, after.encode(), _mode(settings)))
+        steps.append(File(settings, after.encode(), mode_of(settings)))
     notes = ("your status line stays; mulligan's is: mulligan statusline",) if keeps else ()
     return Integration(settings, before, after, plugin, Plan(tuple(steps), notes))
 
@@ -90,16 +90,16 @@ def integrate(scope: str, directory: str, environ: Mapping[str, str]) -> Integra
 def remove(scope: str, directory: str, environ: Mapping[str, str]) -> Integration:
     """What it takes to have none of it. Raises RefusedError for settings that are none."""
     settings, plugin = settings_file(scope, directory, environ), _plugin_directory(environ)
-    before = _read(settings)
+    before = read_text(settings)
     try:
         after = None if before is None else claude_settings.removed(before)
     except JsoncError as error:
-        raise _broken(settings, error) from None
+        raise broken(settings, error) from None
     steps: list[Step] = []
     if after is None and before is not None:
         steps.append(Removal(settings))
     elif after is not None and after != before:
-        steps.append(File(settings, after.encode(), _mode(settings)))
+        steps.append(File(settings, after.encode(), mode_of(settings)))
     others = {path for path in _installed(plugin) if path != settings and os.path.exists(path)}
     forsaken = not others and os.path.isdir(plugin)
     if others and settings in _installed(plugin):
@@ -118,50 +118,9 @@ def _plugin_directory(environ: Mapping[str, str]) -> str:
     return os.path.join(places(environ).data_dir, "agents", "claude")
 
 
-def _state_dir(environ: Mapping[str, str]) -> str:
-    """The daemon's state directory, if an agent without this environment would look elsewhere."""
-    usual = default_state_dirs({"HOME": home_of(environ)})[0]
-    found = places(environ).state_dir
-    return "" if found == usual else found
-
-
-def _mulligan() -> str:
-    """The client's command; the agent may have another PATH."""
-    beside = os.path.join(os.path.dirname(sys.executable), "mulligan")
-    return beside if os.access(beside, os.X_OK) else "mulligan"
-
-
-def _bytes(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
-
-
-def _read(path: str) -> str | None:
-    data = _bytes(path)
-    try:
-        return None if data is None else data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1 if data else 1
-        raise RefusedError(f"{path}, line {line}: not UTF-8", hint="nothing was changed; correct it first") from None
-
-
-def _broken(path: str, error: JsoncError) -> RefusedError:
-    return RefusedError(f"{path}, {error}", hint="nothing was changed; correct the settings first")
-
-
-def _mode(path: str) -> int:
-    try:
-        return stat.S_IMODE(os.stat(path).st_mode)
-    except FileNotFoundError:
-        return 0o600
-
-
 def _installed(plugin: str) -> set[str]:
     try:
-        found = json.loads(_bytes(os.path.join(plugin, _INSTALLED)) or b"[]")
+        found = json.loads(read_bytes(os.path.join(plugin, _INSTALLED)) or b"[]")
     except ValueError:
         return set()
     return {path for path in found if isinstance(path, str)} if isinstance(found, list) else set()

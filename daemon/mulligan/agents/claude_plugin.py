@@ -13,7 +13,7 @@ from typing import Any
 #: Plugin and marketplace have one name.
 NAME = "mulligan"
 PLUGIN = f"{NAME}@{NAME}"
-#: Shipped files of the plugin, as `resources` knows them, below `agents/claude/`.
+#: Shipped files of the plugin, as `resources` knows them, below `claude/`.
 SHIPPED = (
     "commands/checkpoint.md",
     "commands/timeline.md",

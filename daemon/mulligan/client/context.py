@@ -61,6 +61,11 @@ class Context:
             self._connection.close()
             self._connection = None
 
+    @property
+    def agent_session(self) -> str | None:
+        """The session of the agent that runs this command, as far as its environment says; it may have another now."""
+        return self.environ.get("CLAUDE_CODE_SESSION_ID") or self.environ.get("MULLIGAN_SESSION") or None
+
     def call(self, method: str, **params: Any) -> JsonObject:
         """The result of a method, with progress on a terminal's stderr. `from_` stands for the parameter `from`."""
         if "from_" in params:

@@ -14,6 +14,7 @@ from mulligan.errors import RefusedError
 from mulligan.faults import point
 from mulligan.model import Checkpoint
 from mulligan.project.naming import Position
+from mulligan.session_ids import is_opencode
 from mulligan.store.atomic import make_private_directory, sync_directory, write_file
 from mulligan.store.catalogue import Catalogue
 from mulligan.store.records import AnyFact, CurrentFact, SessionFact
@@ -104,6 +105,8 @@ def prepare(
     naming = Naming(source, new, title, *((moved_from, directory) if moved_from != directory else ()))
     try:
         original = os.fsdecode(found[0])
+        if is_opencode(source):
+            raise RefusedError("OpenCode keeps its conversations itself")
         copy = copy_conversation(_read(original), point_of(catalogue, store.clock, position, source), naming)
     except RefusedError as refusal:
         return Conversation(source, refused=refusal.message)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from mulligan.clock import NANOSECONDS, from_rfc3339
 from mulligan.errors import AmbiguousError, NotFoundError, UsageError
 from mulligan.model import Checkpoint, Cut
+from mulligan.session_ids import short_session
 from mulligan.store.catalogue import Catalogue, Project
 
 _ID = re.compile(r"[a-z][a-z0-9]{3,31}\Z")
@@ -176,7 +177,7 @@ class Names:
         recent = [session for session, last in found if last >= self._now - _RECENT]
         if len(recent) > 1:
             candidates = [{"id": session, "first_words": self.first_words(session)} for session in recent]
-            shown = ", ".join(f'{item["id"][:8]} "{item["first_words"]}"' for item in candidates[:5])
+            shown = ", ".join(f'{short_session(item["id"])} "{item["first_words"]}"' for item in candidates[:5])
             raise AmbiguousError(
                 f"{len(recent)} sessions were active in the last 24 h", hint=f"add --session: {shown}",
                 candidates=candidates,

@@ -124,8 +124,8 @@ class Eraser:
 
     def __init__(self, store: Store, state: StateDatabase, collection: Collection) -> None:
         self._store, self._state, self._collection = store, state, collection
-        #: Erases what is kept of a project elsewhere; called again if it was cut short.
-        self.erase_beside: Callable[[bytes], None] = lambda _project: None
+        #: Erases what is kept of a project and its sessions elsewhere; called again if it was cut short.
+        self.erase_beside: Callable[[bytes, list[str]], None] = lambda _project, _sessions: None
 
     def purge(self, worker: ProjectWorker, paths: Set[bytes]) -> tuple[Purge, Collected, list[int]]:
         """Erase the captured contents of some paths. Returns what it was, and the segments that still have some of it.
@@ -148,10 +148,10 @@ class Eraser:
         with self._collection.alone(_WAIT_SECONDS):
             self._state.keep_erasing(_EVERYTHING)
             query = "select id from session where project = ?"
-            sessions = self._store.catalogue().db.execute(query, (project.id,)).fetchall()
-            for scope, subject in [("project", os.fsdecode(project.path)), *(("session", one) for (one,) in sessions)]:
+            sessions = [session for (session,) in self._store.catalogue().db.execute(query, (project.id,))]
+            for scope, subject in [("project", os.fsdecode(project.path)), *(("session", one) for one in sessions)]:
                 self._state.replace(scope, subject, {})
-            self.erase_beside(project.path)
+            self.erase_beside(project.path, sessions)
             self._store.log.append([EraseFact(project.id)])
             return self._erase()
 

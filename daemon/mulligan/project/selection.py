@@ -14,6 +14,7 @@ from mulligan.project.naming import Names, Position
 from mulligan.restore.plan import same
 from mulligan.restore.revert import Run, Version
 from mulligan.session.attribution import AFTER, BEFORE, Change, candidates
+from mulligan.session_ids import short_session
 from mulligan.store.catalogue import UNSEEN, Catalogue, join_path
 
 _TOOL = re.compile(r"tool:([A-Za-z0-9_.-]{4,128})\Z")
@@ -63,7 +64,7 @@ def of_session(
     """What a session's calls changed."""
     query = "select id from call where project = ? and session = ? order by start"
     calls = _calls(catalogue, query, project, session)
-    return Selection(f"session:{session[:8]}", calls, since=since, paths=paths)
+    return Selection(f"session:{short_session(session)}", calls, since=since, paths=paths)
 
 
 def _calls(catalogue: Catalogue, query: str, *arguments: object) -> tuple[str, ...]:

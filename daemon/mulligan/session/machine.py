@@ -45,7 +45,7 @@ from mulligan.session.moments import Moments
 from mulligan.session.replay import Replay, renews_ids
 from mulligan.session.state import CALL_TIMEOUT, MOST_CALLS, MOST_QUEUED, Call, State, counts_of
 from mulligan.session.strategy import manual, per_prompt, per_tool_use, smart
-from mulligan.session.tools import BUILT_IN_COMMANDS, ToolClass, classify
+from mulligan.session.tools import BUILT_IN_COMMANDS, ToolClass, classify, is_shell
 from mulligan.transcript.events import (
     BackgroundEnded,
     CallFinished,
@@ -288,7 +288,7 @@ class SessionMachine:
         self._add_call(event.tool, call)
         commands: list[SessionCommand] = [self._open(event.tool, call, event.paths, event.command or "")]
         hints = event.paths if call.tool_class is not ToolClass.READ_ONLY else ()
-        if event.command and event.name == "Bash" and event.cwd:
+        if event.command and is_shell(event.name) and event.cwd:
             hints += written_paths(event.command, event.cwd)
         return commands + self._hint(hints)
 

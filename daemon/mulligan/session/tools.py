@@ -23,9 +23,16 @@ _READ_ONLY_NAMES = """
     TaskUpdate TaskOutput TaskStop BashOutput KillShell KillBash AgentOutputTool AskUserQuestion ExitPlanMode
     EnterPlanMode ListMcpResources ListMcpResourcesTool ReadMcpResource ReadMcpResourceTool
 """
-_READ_ONLY = frozenset(_READ_ONLY_NAMES.split())
-_PATH = frozenset(("Write", "Edit", "MultiEdit", "NotebookEdit"))
-_AGENT = frozenset(("Task", "Agent", "Workflow"))
+#: OpenCode's own tools are lower case; tools of MCP servers bear the server's name before theirs.
+_OPENCODE_READ_ONLY_NAMES = """
+    read glob grep list webfetch websearch codesearch todowrite todoread question skill lsp invalid plan_enter plan_exit
+"""
+_READ_ONLY = frozenset((_READ_ONLY_NAMES + _OPENCODE_READ_ONLY_NAMES).split())
+_PATH = frozenset(("Write", "Edit", "MultiEdit", "NotebookEdit", "write", "edit", "multiedit"))
+_AGENT = frozenset(("Task", "Agent", "Workflow", "task", "subagent"))
+_SHELL = frozenset(("Bash", "bash", "shell"))
+#: They name their files in the text of a patch.
+_PATCH = frozenset(("patch", "apply_patch"))
 _DESTRUCTIVE_WORDS = ("delete", "remove", "write", "edit", "create", "move")
 
 
@@ -38,9 +45,14 @@ def classify(name: str) -> ToolClass:
     return ToolClass.AGENT if name in _AGENT else ToolClass.WINDOW
 
 
+def is_shell(name: str) -> bool:
+    """Whether a tool runs the shell command that its input holds."""
+    return name in _SHELL
+
+
 def destructive(name: str) -> bool:
     """Whether a tool is meant to change files: the editors, the shell, and foreign tools that say so in their name."""
-    if name in _PATH or name == "Bash":
+    if name in _PATH or name in _SHELL or name in _PATCH:
         return True
     lower = name.lower()
     return classify(name) is ToolClass.WINDOW and any(word in lower for word in _DESTRUCTIVE_WORDS)

@@ -38,6 +38,7 @@ from mulligan.supervisor.handing_off import HandingOff
 from mulligan.supervisor.hooks import Hooks
 from mulligan.supervisor.indexing import LOOK_SECONDS, Indexing
 from mulligan.supervisor.integrity_jobs import IntegrityJobs
+from mulligan.supervisor.kept import KeptTranscripts
 from mulligan.supervisor.notify import Notifier
 from mulligan.supervisor.schedule import Schedule
 from mulligan.supervisor.signals import handled
@@ -99,7 +100,7 @@ class Daemon:
         self._space = Space(
             self._store, self._registry, self._bus, self._state, lambda: upkeep.configured(self._config)
         )
-        self._space.eraser.erase_beside = self._states.erase
+        self._space.eraser.erase_beside = self._erase_beside
         self._schedule = Schedule(self._store.clock)
         self._integrity = Integrity(self._store, self._state, self._bus)
         self._services = Services(
@@ -125,28 +126,39 @@ class Daemon:
         self._indexing = Indexing(self._store, lambda: self._services.index_budget)
         self._integrity_jobs = IntegrityJobs(self._store, self._state, self._integrity, self._bus, self.config)
         self._triggers = StateTriggers(self._states, self._store)
+        self._follow()
+        self._server = Server(self._services, self._tasks.spawn)
+
+    def _follow(self) -> None:
+        """Make what listens to agents, and let requests reach it."""
         self._adoption = Adoption(self._registry, self.config)
+        self._kept = KeptTranscripts(self._places.data_dir, self._store.clock)
         self._follower = Follower(
             self._store,
             self._registry,
             self._settings,
-            self._services.claude_config_dirs,
+            [*self._services.claude_config_dirs, self._kept.directory],
             self._adoption,
             self._triggers.observe,
         )
         self._follower.on_end = self._handoffs.changed
         self._services.track = self._follower.track
         self._services.forget = self._follower.forget
-        hooks = Hooks(self._registry, self._follower, self._states, self._store.clock)
+        hooks = Hooks(self._registry, self._follower, self._states, self._store.clock, self._kept)
         self._services.deliver_hook, self._services.hook_counts = hooks.deliver, hooks.describe
         self._services.transcript_counts = self._follower.describe
         self._services.found_projects = self._follower.found_projects
-        self._server = Server(self._services, self._tasks.spawn)
 
     def _state_path(self) -> str:
         """The environment is nearer than the file; what the file says holds from the next start on."""
         configured = self._config.state_database(self._places.home)
         return configured if configured and not self._environ.get("MULLIGAN_STATE_DB") else self._places.state_db
+
+    def _erase_beside(self, project: bytes, sessions: list[str]) -> None:
+        """Erase what of a project does not lie in the store; the hand-offs go with the states."""
+        self._kept.erase(sessions)
+        self._legacy.erase(project)
+        self._states.erase(project)
 
     def config(self) -> Config:
         """The configuration in effect."""
@@ -171,6 +183,7 @@ class Daemon:
     async def _serve(self, listener: socket.socket, *, owns_socket: bool) -> None:
         # interrupted operations are finished or rolled back by the workers before they answer anything
         await asyncio.to_thread(self._registry.start)
+        self._kept.open()
         await self._server.start(listener)
         write_address(self._places, self._services.claude_config_dirs, self._services.started)
         self._follower.start()
@@ -229,6 +242,7 @@ class Daemon:
 
     async def _clean_up(self) -> None:
         """Forget what the configured policy does not keep, project by project, and states that nothing refers to."""
+        await asyncio.to_thread(self._kept.sweep)
         policy = upkeep.configured(self._config)
         for worker in self._registry.workers() if policy != Policy() else ():
             # what an import has brought is old from the start

@@ -31,7 +31,8 @@ from mulligan.store.store import Store
 from mulligan.supervisor.adoption import Adoption
 from mulligan.supervisor.delivery import Counts, Delivery, Session
 from mulligan.supervisor.sources import Sources
-from mulligan.transcript.events import TranscriptEvent
+from mulligan.transcript.events import Parsed, TranscriptEvent
+from mulligan.transcript.kept import parse_kept
 from mulligan.transcript.locate import Found, Transcript, live_clients, read_head
 from mulligan.transcript.parse import parse_line
 from mulligan.transcript.tail import Tail, TailState, state_at_end
@@ -48,13 +49,14 @@ _FORGET = 3600 * NANOSECONDS
 
 @dataclass(slots=True)
 class _Batch:
-    """Lines of one file that go to one worker; `cwd` is the last directory that they named."""
+    """Lines of one file that go to one worker; `cwd` is the last directory that they named, `parse` reads one."""
 
     path: str
     worker: ProjectWorker | None
     agent: bool = False
     cwd: str = ""
     commands: list[SessionCommand] = field(default_factory=list)
+    parse: Callable[[bytes], Parsed] = parse_line
 
 
 class Follower:
@@ -217,9 +219,11 @@ class Follower:
             step = tail.read()
             if step.gone or (not step.lines and step.restart is None and tail.state == before):
                 return True
-            if not transcript.agent:
+            if not transcript.agent and not transcript.kept:
                 known.transcript = os.fsencode(path)
             batch = _Batch(path, known.worker, bool(transcript.agent))
+            if transcript.kept:
+                batch.parse = parse_kept
             if step.restart is not None:
                 self.counts.count(f"restart: {step.restart}")
                 if not transcript.agent:
@@ -236,7 +240,7 @@ class Follower:
     def _line(self, known: Session, line: bytes, batch: _Batch) -> None:
         """One line's commands go to the batch; what came before it in another project is handed over first."""
         self.counts.lines += 1
-        parsed = parse_line(line)
+        parsed = batch.parse(line)
         if parsed.fault:
             self.counts.count(parsed.fault)
         for event in parsed.events:
@@ -248,6 +252,10 @@ class Follower:
                 known.last = max(known.last, self._store.clock.from_wall(event.time))
 
     # sessions
+
+    def knows(self, key: str) -> bool:
+        """Whether an event of this key had its effect, before this start too. From any thread."""
+        return self._known(key)
 
     def _known(self, key: str) -> bool:
         if self._delivery.under_way(key):

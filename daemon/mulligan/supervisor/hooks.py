@@ -20,11 +20,13 @@ from mulligan.project.registry import Registry
 from mulligan.project.worker import ProjectWorker
 from mulligan.supervisor import claude_hooks, opencode_hooks
 from mulligan.supervisor.follow import Follower
+from mulligan.supervisor.kept import KeptTranscripts, UnkeptError
 from mulligan.taskstate.store import TaskStates
 
 log = logging.getLogger(__name__)
 #: A hook gives up 200 ms after it began; an answer has to be on its way before.
 PATIENCE = 170 * MILLISECOND
+_MOST_GUARDED = 1024
 
 AGENTS: dict[str, Callable[[Hooks, str, str, int], str]] = {
     "claude": claude_hooks.deliver,
@@ -35,8 +37,15 @@ AGENTS: dict[str, Callable[[Hooks, str, str, int], str]] = {
 class Hooks:
     """Takes what hooks tell, in request threads."""
 
-    def __init__(self, registry: Registry, follower: Follower, states: TaskStates, clock: Clock) -> None:
+    #: An input that is older than this was not answered in time (nanoseconds).
+    patience = PATIENCE
+
+    def __init__(
+        self, registry: Registry, follower: Follower, states: TaskStates, clock: Clock, kept: KeptTranscripts
+    ) -> None:
         self.registry, self.follower, self.states, self._clock = registry, follower, states, clock
+        self.kept = kept
+        self._guarded: dict[str, None] = {}
         self._lock = threading.Lock()
         self._taken: dict[str, int] = {}
         self._odd: dict[str, int] = {}
@@ -59,6 +68,9 @@ class Hooks:
         except OddInputError as odd:
             self.count_odd(str(odd))
             return ""
+        except UnkeptError:
+            self.count_odd("could not be kept")
+            raise
         except (MulliganError, OSError) as error:
             log.info("a hook's %s: %s", event, error)
             self.count_odd("could not be done")
@@ -88,6 +100,15 @@ class Hooks:
     def guard(self, worker: ProjectWorker, paths: Sequence[bytes], deadline: int, told: Told) -> None:
         """As `guarding.guard`, with the wall clock's time, which is what lines and machines go by."""
         guard(worker, paths, deadline, lambda moment, exact: told(moment - self._clock.correction, exact))
+
+    def is_first(self, call: str) -> bool:
+        """Whether nobody told of a call before; what is told again is not to move its moment."""
+        with self._lock:
+            first = call not in self._guarded
+            self._guarded[call] = None
+            while len(self._guarded) > _MOST_GUARDED:
+                del self._guarded[next(iter(self._guarded))]
+        return first and not self.follower.knows("call:" + call)
 
     def wall(self) -> int:
         """The wall clock's time now."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Callable
@@ -79,6 +80,14 @@ class LegacyImport:
             log.info("%s: the task state of checkpoint-orchestrator 1.x is now %s", os.fsdecode(root), name)
         return Found(imports(self._states.database, root), found.foreign)
 
+    def erase(self, root: bytes) -> None:
+        """Remove the copies of what was imported for a project; whose turn it is to forget the rest comes after."""
+        for one in imports(self._states.database, root):
+            shutil.rmtree(self._place(one.hash), ignore_errors=True)
+
+    def _place(self, digest: str) -> str:
+        return os.path.join(self._data_dir, BACKUP, digest[:16])
+
     def _back_up_history(self, root: bytes, digest: str) -> None:
         """The older states beside it, if they are that plugin's: kept as they are, for whoever misses one."""
         try:
@@ -90,7 +99,7 @@ class LegacyImport:
             log.info("%s is left alone: %s", os.fsdecode(os.path.join(root, DIRECTORY, HISTORY)), error)
 
     def _back_up(self, digest: str, name: bytes, data: bytes) -> None:
-        directory = os.path.join(self._data_dir, BACKUP, digest[:16])
+        directory = self._place(digest)
         try:
             make_private_directory(directory)
             write_file(os.path.join(directory, os.fsdecode(name)), data)

@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from mulligan.transcript.kept import SESSION
 from mulligan.transcript.parse import parse_line
 
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _MAIN = re.compile(rf"projects/([^/]+)/({_UUID})\.jsonl")
+_KEPT = re.compile(rf"projects/([^/]+)/({SESSION})\.jsonl")
 _BESIDE = re.compile(r"projects/([^/]+)/agent-([\w-]+)\.jsonl")
 _BELOW = re.compile(rf"projects/([^/]+)/({_UUID})/subagents/(?:[^/]+/)*agent-([\w-]+)\.jsonl")
 #: How far the first lines of a file are read to learn its session and directory.
@@ -30,11 +32,15 @@ _LONGEST_SLUG = 200
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """A transcript file. `session` is empty for a subagent's file that only its lines can place; see `read_head`."""
+    """A transcript file. `session` is empty for a subagent's file that only its lines can place; see `read_head`.
+
+    `kept`: not an agent's, but what this daemon was told (see `transcript/kept.py`).
+    """
 
     path: str
     session: str
     agent: str = ""
+    kept: bool = False
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -86,6 +92,8 @@ def recognise(path: str, config_dir: str) -> Transcript | None:
     name = os.path.relpath(path, config_dir)
     if found := _MAIN.fullmatch(name):
         return Transcript(path, session=found[2])
+    if found := _KEPT.fullmatch(name):
+        return Transcript(path, session=found[2], kept=True)
     if found := _BELOW.fullmatch(name):
         return Transcript(path, session=found[2], agent=found[3])
     if found := _BESIDE.fullmatch(name):

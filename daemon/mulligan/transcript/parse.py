@@ -69,7 +69,7 @@ _CONTEXT = re.compile(r"\s*<(ide_opened_file|ide_selection)>.*?</\1>\s*", re.DOT
 _NO_TURN = re.compile(r"Unknown (?:slash command|skill): \S+\s*\Z|Operation stopped by hook: ")
 _TASK_TOOL = re.compile(r"<tool-use-id>\s*([\w-]+)\s*</tool-use-id>")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "source", "destination")
+_PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "filename", "source", "destination")
 _PATHS_KEYS = ("paths", "files")
 
 

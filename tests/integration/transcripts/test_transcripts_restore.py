@@ -118,6 +118,25 @@ def test_S10_who_is_not_quiet_in_time_is_busy_and_force_goes_on(daemon: DaemonFi
     assert (watched / "f").read_bytes() == b"one\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "environment"),
+    [("cd src && mulligan restore 2 --yes", {}), ("make undo", {"CLAUDE_CODE_SESSION_ID": ""})],
+)
+def test_S10_an_agent_does_not_wait_for_its_own_command(
+    daemon: DaemonFixture, watched: Path, command: str, environment: dict[str, str]
+) -> None:
+    made = take(daemon, watched)
+    put(watched, b"f", b"two\n")
+    session = LiveTranscript(daemon.claude_dir, watched)
+    session.prompt("take it back")
+    session.write(session.call("toolu_1", "Bash", input={"command": command}))
+    settle(daemon, watched, session.count)
+    daemon.env |= dict.fromkeys(environment, session.session)
+    done = daemon.client("restore", made["id"], "--yes", "--json", "--project", str(watched))
+    assert (done.returncode, json.loads(done.stdout)["plan"]["write"]) == (0, ["f"]), done.stderr
+    assert (watched / "f").read_bytes() == b"one\n"
+
+
 def test_S10_nobody_waits_for_the_end_of_a_turn_or_for_a_call_that_only_reads(
     daemon: DaemonFixture, watched: Path
 ) -> None:

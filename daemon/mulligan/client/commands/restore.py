@@ -58,6 +58,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         "conversation": args.conversation or None,
         "conversation_only": args.conversation_only or None,
         "state": args.state or None,
+        "caller": context.agent_session,
         **context.where(args),
         **context.paths(args.paths),
     }

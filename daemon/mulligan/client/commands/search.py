@@ -9,6 +9,7 @@ from mulligan.client.arguments import project_option
 from mulligan.client.connection import JsonObject
 from mulligan.client.context import Context
 from mulligan.errors import UsageError
+from mulligan.session_ids import short_session
 
 SUMMARY = "Finds a text in every version of every file and in the prompts: when it appeared, and when it vanished."
 EXAMPLES = ("mulligan search 'def login'", "mulligan search --regex 'TODO|FIXME' --path '*.py' --since 2d")
@@ -67,7 +68,7 @@ def _render(result: JsonObject, context: Context) -> None:
             context.line(f"  last in   {name}:{shown_path(match)}")
     for found in prompts:
         text = " ".join(str(found.get("prompt") or "").split())
-        head = f"prompt:{found.get('prompt_number')}  {str(found.get('session_id'))[:8]}"
+        head = f"prompt:{found.get('prompt_number')}  {short_session(str(found.get('session_id')))}"
         said = f'{head}  {ago(found.get("timestamp"), context.now())}  "{visible(text)}"'
         context.line(cut(said, context.width))
     index = result.get("index") or {}

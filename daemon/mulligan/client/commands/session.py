@@ -10,6 +10,7 @@ from mulligan.client.context import Context
 from mulligan.client.render.amounts import age, ago, tokens
 from mulligan.client.render.table import Cell, Column, table
 from mulligan.client.render.text import pad, shown_path, visible
+from mulligan.session_ids import short_session
 
 SUMMARY = "Shows the agents' sessions that were seen in a project."
 
@@ -39,7 +40,7 @@ def _render_list(result: JsonObject, everywhere: bool, context: Context) -> None
         last = context.short(str(session.get("project_path") or "")) if everywhere else metadata.get("user_prompt")
         rows.append(
             [
-                Cell(str(session.get("id", "?"))[:8], "safe" if session.get("at_work") else ""),
+                Cell(short_session(str(session.get("id", "?"))), "safe" if session.get("at_work") else ""),
                 Cell(age(session.get("last_activity"), context.now()), "dim"),
                 Cell(str(session.get("strategy") or "")),
                 Cell(f"{int(session.get('prompts') or 0):,}"),
@@ -82,9 +83,8 @@ def _render(result: JsonObject, context: Context) -> None:
     context.lines([context.palette.paint(pad(label, 13), "dim") + visible(text) for label, text in facts if text])
     for number, shared in enumerate(session.get("shared_files") or []):
         label = "shared files" if number == 0 else ""
-        other = (
-            f"with {visible(str(shared.get('session_id') or ''))[:8]}, {ago(shared.get('timestamp'), context.now())}"
-        )
+        name = short_session(visible(str(shared.get("session_id") or "")))
+        other = f"with {name}, {ago(shared.get('timestamp'), context.now())}"
         context.line(context.palette.paint(pad(label, 13), "look") + f"{shown_path(shared)}  {other}")
 
 
@@ -100,7 +100,7 @@ def forget(args: argparse.Namespace, context: Context) -> int:
 
 
 def _forgotten(result: JsonObject, context: Context) -> None:
-    session = visible(str((result.get("session") or {}).get("id", "")))[:8]
+    session = short_session(visible(str((result.get("session") or {}).get("id", ""))))
     context.line(f"forgot {session}: its calls are closed; what it did stays recorded", "safe")
 
 

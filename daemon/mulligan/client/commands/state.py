@@ -38,7 +38,7 @@ def _where(args: argparse.Namespace, context: Context) -> JsonObject:
     if agent := context.environ.get("CLAUDE_CODE_SESSION_ID"):
         pid = context.environ.get("CLAUDE_PID", "")
         return {**found, "agent_session": agent, "agent_pid": int(pid) if pid.isdecimal() and len(pid) < 10 else None}
-    return {**found, "session": context.environ.get("MULLIGAN_SESSION") or None}
+    return {**found, "session": context.agent_session}
 
 
 def _read(text: str) -> dict[str, Any]:

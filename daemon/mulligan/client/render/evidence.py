@@ -6,11 +6,11 @@ from typing import Any
 
 from mulligan.client.render.amounts import ago
 from mulligan.client.render.text import cut, visible
+from mulligan.session_ids import short_session
 
 #: Cells of a prompt beside a version or a line; fewer if there is a doubt, which is the last to be cut off.
 PROMPT_SHOWN, LESS_SHOWN = 28, 16
 #: Characters of a session's id.
-SESSION_SHOWN = 8
 _NO_CALL = {"nobody": "no agent's call", "gap": "while nobody watched", "restored": "brought back"}
 
 
@@ -24,7 +24,7 @@ def who(item: dict[str, Any]) -> str:
     if not is_known(item):
         grade = str(item.get("grade") or "nobody")
         return visible(_NO_CALL.get(grade, grade))
-    return visible(f"{str(item['session_id'])[:SESSION_SHOWN]} {item.get('tool') or '?'}")
+    return visible(f"{short_session(str(item['session_id']))} {item.get('tool') or '?'}")
 
 
 def prompt(item: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from mulligan.client.render.amounts import ago, coarse, counted, seconds_of, size
 from mulligan.client.render.table import Cell, Column, table
 from mulligan.client.render.text import Palette, shown_path, visible
+from mulligan.session_ids import short_session
 
 #: So many are listed; who wants them all takes --json.
 LISTED = 40
@@ -63,7 +64,7 @@ def _by(entry: dict[str, Any]) -> str:
     if not call:
         return "no agent's call"
     grade = str(entry.get("grade") or "")
-    words = [str(call.get("session_id") or "")[:8], str(call.get("tool") or "")]
+    words = [short_session(str(call.get("session_id") or "")), str(call.get("tool") or "")]
     if text := str(call.get("command") or call.get("prompt") or ""):
         words.append(f'"{" ".join(text.split())}"')
     return " ".join(word for word in words if word) + (f" ({grade})" if grade.startswith("one of") else "")

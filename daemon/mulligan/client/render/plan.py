@@ -7,6 +7,7 @@ from typing import Any
 from mulligan.client.render.amounts import ago, counted, size
 from mulligan.client.render.checkpoints import number, what
 from mulligan.client.render.text import Palette, cells, cut, pad, path_bytes, shown_path, visible
+from mulligan.session_ids import short_session
 
 Plan = dict[str, Any]
 
@@ -104,7 +105,7 @@ def _author(group: dict[str, Any], groups: list[dict[str, Any]]) -> str:
     if group.get("by") == "nobody":
         return "no agent's call"
     others = [other for other in groups if other.get("by") == "another_session"]
-    return "another session" if len(others) == 1 else f"session {visible(str(group.get('session_id')))[:8]}"
+    return "another session" if len(others) == 1 else f"session {short_session(visible(str(group.get('session_id'))))}"
 
 
 def _lost(group: dict[str, Any], now: float) -> str:

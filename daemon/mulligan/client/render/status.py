@@ -8,6 +8,7 @@ from typing import Any
 from mulligan.client.render.amounts import ago, counted, duration, size, tokens
 from mulligan.client.render.checkpoints import what
 from mulligan.client.render.text import Palette, cells, cut, pad, visible
+from mulligan.session_ids import short_session
 
 LABEL = 11
 DOT = " · "
@@ -108,7 +109,9 @@ def _not_protected(reason: str, step: str, width: int, palette: Palette) -> str:
 def session_words(session: dict[str, Any]) -> list[str]:
     """`s9f3c21  smart`, `6 prompts`, `23 calls`, `184k tokens`, `at work`."""
     metadata = session.get("metadata") or {}
-    head = f"{visible(str(session.get('id', '?')))[:8]}  {visible(str(session.get('strategy') or ''))}".rstrip()
+    head = (
+        f"{short_session(visible(str(session.get('id', '?'))))}  {visible(str(session.get('strategy') or ''))}".rstrip()
+    )
     words = [head, counted(int(session.get("prompts") or 0), "prompt"), counted(int(session.get("calls") or 0), "call")]
     if total := metadata.get("total_tokens"):
         words.append(f"{tokens(int(total))} tokens")

@@ -24,6 +24,7 @@ from mulligan.project.selection import of_session
 from mulligan.project.side_effects import side_effects_since, stood_at
 from mulligan.project.worker import ProjectWorker
 from mulligan.restore.plan import Plan
+from mulligan.session_ids import short_session
 
 #: How a warning of the ledger begins.
 NOT_UNDONE = "no restore undoes: "
@@ -153,8 +154,8 @@ def restore(call: Call, params: RestoreParams) -> dict[str, Any]:
         "side_effects": [side_effect_object(effect) for effect in effects],
     }
     if params.dry_run and not params.force:
-        busy = sessions_at_work(worker, caller=params.caller)
-        answer["warnings"] += [f"session {each[:8]} is at work: the restore waits for a pause" for each in busy]
+        busy = [short_session(session) for session in sessions_at_work(worker, caller=params.caller)]
+        answer["warnings"] += [f"session {name} is at work: the restore waits for a pause" for name in busy]
     if conversation is not None:
         current = result.after or position.checkpoint
         if current is not None and result.operation:
