@@ -17,6 +17,8 @@ _LETTERS = "abcdefghijkmnpqrstuvwxyz"
 _ALPHABET = _LETTERS + "23456789"
 MANUAL_SESSION = "manual"
 IGNORED_REASON = "ignored"
+#: So many paths that are new after a gap are named.
+_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +156,10 @@ def _left_out(catalogue: Catalogue, project: int, cut: Cut) -> tuple[list[tuple[
             incomplete.append((path, entry.reason))
     incomplete += [(path, "torn: it was being written") for path, flags in catalogue.flagged(project, cut) if flags & 1]
     if cut.moment != FOREVER:
+        late = dict.fromkeys(catalogue.new_after_gap(project, cut.moment, cut.seq, _LISTED), "first seen after a gap")
+        late |= dict.fromkeys(catalogue.changed_late(project, cut.moment, cut.seq), "changed faster than captured")
         known = {path for path, _ in incomplete}
-        late = catalogue.changed_late(project, cut.moment, cut.seq)
-        incomplete += [(path, "changed faster than captured") for path in late if path not in known]
+        incomplete += [(path, reason) for path, reason in late.items() if path not in known]
     return incomplete, special
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from mulligan.clock import FOREVER
-from mulligan.model import ABSENT, KINDS, Checkpoint, Cut, Entry, Kind, Row, Stat
+from mulligan.model import ABSENT, KINDS, Checkpoint, Cut, Entry, Flag, Kind, Row, Stat
 from mulligan.store.digest import add_digest, entry_digest
 from mulligan.store.fold import by_directory, split_path
 
@@ -373,6 +373,18 @@ class Catalogue:
             "select distinct p.dir, p.name from row r join path p on p.id = r.path"
             " where r.project = ? and r.at > ? and r.since <= ? and r.since > 0 and r.seq <= ?",
             (project, moment, moment, seq),
+        )
+        return [join_path(*found) for found in cursor]
+
+    def new_after_gap(self, project: int, moment: int, seq: int, limit: int) -> list[bytes]:
+        """Paths that became what they are after `moment` and were seen first by the comparison after a gap.
+
+        Nobody knows what stood there before: a version may have come and gone in the gap.
+        """
+        cursor = self.db.execute(
+            "select distinct p.dir, p.name from row r join path p on p.id = r.path where r.project = ? and r.at > ?"
+            " and r.seq <= ? and r.since = r.at and r.flags & ? and r.kind != ? limit ?",
+            (project, moment, seq, int(Flag.AWAY), int(Kind.ABSENT), limit),
         )
         return [join_path(*found) for found in cursor]
 

@@ -11,6 +11,7 @@ import msgspec
 from mulligan.model import KINDS, Checkpoint, Entry, Flag, Kind, Row
 from mulligan.store import records, removals
 from mulligan.store.digest import THERE, ZERO_DIGEST, add_digest, entry_digest
+from mulligan.store.many import insert, update
 
 _FROM_UNKNOWN = int(Flag.FROM_UNKNOWN)
 #: Names that are looked up at once.
@@ -64,11 +65,13 @@ def _contents(db: sqlite3.Connection, facts: list[records.ContentFact]) -> None:
     ]
     # A content that is stored again keeps its id, since deltas name it, and has its new place: the old one may be
     # damaged. What stands on other contents replaces nothing, so chains still end.
-    db.executemany(
-        "insert into content values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (hash) do update set size = excluded.size,"
-        " encoding = excluded.encoding, segment = excluded.segment, offset = excluded.offset, stored = excluded.stored,"
-        " base = 0, depth = 0 where excluded.base = 0",
+    insert(
+        db,
+        "content",
         values,
+        "on conflict (hash) do update set size = excluded.size, encoding = excluded.encoding,"
+        " segment = excluded.segment, offset = excluded.offset, stored = excluded.stored, base = 0, depth = 0"
+        " where excluded.base = 0",
     )
     db.execute("insert or replace into meta values ('content_id', ?)", (facts[-1].id,))
 
@@ -123,7 +126,7 @@ def _rows(db: sqlite3.Connection, fact: records.RowsFact) -> None:
         path_id = paths.put(row, (seq, *values, row.flags, row.since, row.at, *_astuple(stat)))
         numbered.append((seq, fact.project, path_id, *values, row.since, row.at, row.flags, row.call, row.grade))
     paths.write()
-    db.executemany(f"insert into row values ({_marks(14)})", numbered)
+    insert(db, "row", numbered)
     (digest,) = db.execute("select digest from project where id = ?", (fact.project,)).fetchone()
     last_seq = fact.first_seq + len(fact.rows) - 1
     db.execute(
@@ -148,6 +151,13 @@ _astuple = msgspec.structs.astuple
 
 def _marks(count: int) -> str:
     return ", ".join("?" * count)
+
+
+#: The columns of a path that change.
+_CHANGING = (
+    "seq", "kind", "mode", "size", "hash", "target", "reason", "flags", "since", "at", "dev", "ino", "stat_size",
+    "stat_mode", "mtime", "ctime", "seen",
+)  # fmt: skip
 
 
 class _Paths:
@@ -197,13 +207,8 @@ class _Paths:
 
     def write(self) -> None:
         """Write all paths."""
-        self._db.executemany(f"insert into path values ({_marks(22)})", self._new.values())
-        self._db.executemany(
-            "update path set seq = ?, kind = ?, mode = ?, size = ?, hash = ?, target = ?, reason = ?, flags = ?,"
-            " since = ?, at = ?, dev = ?, ino = ?, stat_size = ?, stat_mode = ?, mtime = ?, ctime = ?, seen = ?"
-            " where id = ?",
-            self._changed.values(),
-        )
+        insert(self._db, "path", self._new.values())
+        update(self._db, "path", _CHANGING, self._changed.values())
 
 
 def _stats(db: sqlite3.Connection, fact: records.StatsFact) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.daemon import DaemonFixture, RpcError
-from support.live_transcript import LiveTranscript, settle, started
+from support.live_transcript import APART, LiveTranscript, settle, started
 from support.stored import take
 from support.trees import put
 
@@ -44,7 +45,9 @@ def worked(daemon: DaemonFixture, project: Path) -> LiveTranscript:
     bash(live, "t3", "pytest -q", 0)
     bash(live, "t4", "npm run build", 2)
     bash(live, "t5", "sleep 100", None)
+    time.sleep(APART)
     live.put_call(project / "a.py", b"x = 2\n")
+    time.sleep(APART)
     live.write(live.end("e1"))
     settle(daemon, project, live.count)
     state = {"title": "Fix the login", "blockers": [f"the password is {TOKEN}"], "db": {"password": "tea"}}

@@ -11,6 +11,7 @@ import pytest
 
 from support.daemon import DaemonFixture
 from support.live_transcript import (
+    APART,
     LiveTranscript,
     await_checkpoint,
     checkpoints,
@@ -210,3 +211,32 @@ def test_B2_a_checkpoint_of_long_ago_is_placed_behind_the_ones_before_it(daemon:
     timeline = daemon.call("timeline.get", project=watched, session=session.session)
     assert timeline["current_checkpoint_id"] == second["id"]
     assert os.path.samefile(made["toolu_late"]["project_path"], watched)
+
+
+@pytest.mark.parametrize("name", ["a", "new", "made/new"])
+@pytest.mark.parametrize("kill", [False, True], ids=["clean", "kill9"])
+def test_what_came_and_went_while_nobody_looked_is_named(
+    daemon: DaemonFixture, watched: Path, kill: bool, name: str
+) -> None:
+    session = LiveTranscript(daemon.claude_dir, watched)
+    session.prompt("one")
+    session.put_call(watched / "b", b"0\n")
+    await_checkpoint(daemon, watched, "tool_use", 1)
+    if kill:
+        daemon.kill9()
+    else:
+        daemon.stop()
+    put(watched, b"made/beside", b"0\n")
+    time.sleep(APART)
+    session.put_call(watched / name, b"came and went\n")
+    time.sleep(APART)
+    session.put_call(watched / name, b"stayed\n")
+    after = snapshot(watched)
+    time.sleep(APART)
+    daemon.start()
+    await_checkpoint(daemon, watched, "tool_use", 3)
+    _, lost, kept = checkpoints(daemon, watched, "tool_use")
+    assert name in [item["path"] for item in lost["incomplete_paths"]]
+    assert not lost["complete"]
+    assert kept["complete"]
+    assert tree_of(daemon, watched, kept["id"]) == after
