@@ -22,10 +22,11 @@ def open_root(root: bytes) -> int:
 
 def open_directory(root_fd: int, directory: bytes) -> int:
     """A new descriptor of a directory below the root ("" is the root itself). Raises OSError (ELOOP for a link)."""
-    fd = os.dup(root_fd)
     if not directory:
-        return fd
-    for name in directory.split(b"/"):
+        return os.dup(root_fd)
+    first, *others = directory.split(b"/")
+    fd = os.open(first, _DIRECTORY, dir_fd=root_fd)
+    for name in others:
         try:
             below = os.open(name, _DIRECTORY, dir_fd=fd)
         finally:

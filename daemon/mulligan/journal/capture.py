@@ -37,8 +37,9 @@ _LATE = 10 * clock.MILLISECOND
 #: No reader of events is late by so much; a file system on which a rename sets no ctime makes it seem so.
 _STALL = 5 * clock.NANOSECONDS
 _ROWS_LIMIT, _BYTES_LIMIT = 1000, 4 << 20
-#: Rows of one batch of a scan, and while others use the log: they wait for half of one, and for the interpreter.
-_BULK_ROWS, _BULK_ROWS_BESIDE = 1000, 60
+#: Rows of one batch of a scan, and while others use the log: they wait for half of one, and for the interpreter. Each
+#: batch changes nearly every page of the index by hash, so large ones are half the work.
+_BULK_ROWS, _BULK_ROWS_BESIDE = 2400, 60
 #: Batches of a scan that may be on their way to the disk while it goes on; a path is looked at once in a scan.
 _BATCHES_AHEAD = 2
 #: Bytes of latest versions that are kept in memory.
@@ -284,10 +285,11 @@ class Capture:
         """Submit what is queued, if it is enough."""
         if self._held:
             return
-        limit = _ROWS_LIMIT
+        rows, limit = len(self._rows), _ROWS_LIMIT
         if self.bulk:
-            limit = _BULK_ROWS_BESIDE if self._store.log.is_shared else _BULK_ROWS
-        if len(self._rows) >= limit or self._bytes >= self._bytes_limit:
+            # asked now and then: it takes as long as all the rest
+            limit = _BULK_ROWS_BESIDE if rows % _BULK_ROWS_BESIDE == 0 and self._store.log.is_shared else _BULK_ROWS
+        if rows >= limit or self._bytes >= self._bytes_limit:
             self._submit()
             while len(self._under_way) > _BATCHES_AHEAD:
                 self._acknowledge(self._under_way.pop(0))

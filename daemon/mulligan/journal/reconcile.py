@@ -265,7 +265,7 @@ class Reconciler:
         seen = self._now()
         known = catalogue.children(project, directory)
         try:
-            found = list(list_directory(self._capture.root, RelPath(directory), self.rules, known))
+            found = list(list_directory(self._capture.root_fd, RelPath(directory), self.rules, known))
         except OSError as error:
             self._unlistable(directory, error, arrival, flags)
             return []
@@ -417,6 +417,7 @@ class Reconciler:
 
     def everything(self, flags: int = 0) -> None:
         """Compare the whole tree with the journal, both ways, and commit. Many files are read by child processes."""
+        flags = int(flags)  # a member of an enumeration is slow to combine, and it goes along to every file
         if flags & Flag.AWAY and self._ignore_files_changed():
             flags |= Flag.FROM_UNKNOWN  # what is new to us may only have been hidden until now
         elif not flags:

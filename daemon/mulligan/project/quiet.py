@@ -8,7 +8,6 @@ for the end of the turn: that may be an hour away, or never come if the client w
 from __future__ import annotations
 
 import os
-import re
 import time
 
 import msgspec
@@ -16,11 +15,11 @@ import msgspec
 from mulligan.clock import NANOSECONDS
 from mulligan.errors import BusyError
 from mulligan.project.worker import ProjectWorker
+from mulligan.session.programs import program_name, programs
 from mulligan.session.state import CALL_TIMEOUT, State, at_work, call_open
 from mulligan.session_ids import short_session
 
 _LOOK_SECONDS = 0.1
-_MULLIGAN = re.compile(r"\bmulligan\b")
 #: A pause: no call is open, and for so long no line was written and nothing changed in the project. (Clients hold lines
 #: back while a message is streamed to them, and run its tools meanwhile.)
 PAUSE = 2 * NANOSECONDS
@@ -55,7 +54,12 @@ def _asks(worker: ProjectWorker, state: State) -> bool:
     calls = [tool for tool, call in state.calls.items() if not call.closed]
     query = "select command from call where id = ?"
     found = [worker.store.catalogue().db.execute(query, (tool,)).fetchone() for tool in calls]
-    return bool(found) and all(row is not None and _MULLIGAN.search(row[0]) for row in found)
+    return bool(found) and all(row is not None and _runs_mulligan(row[0]) for row in found)
+
+
+def _runs_mulligan(command: str) -> bool:
+    runs, _ = programs(command)
+    return any(run.words and program_name(run.words[0]) == "mulligan" for run in runs)
 
 
 def wait_for_quiet(worker: ProjectWorker, seconds: float, caller: str = "") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -44,6 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.show_config or options.check_config:
             return 0
         os.umask(0o077)
+        # A collection looks at all that is alive, which is rows that were just read and live on: it took a twentieth of
+        # a first look at 100,000 files. What was imported is never garbage.
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 100)
         logs.set_up(config.log_level, options.log_format, environ=environ, state_dir=where.state_dir)
         asyncio.run(Daemon(where, environ, config).run())
     except MulliganError as error:

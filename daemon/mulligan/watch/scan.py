@@ -82,17 +82,19 @@ def _entries(
 
 
 def list_directory(
-    root: bytes, directory: RelPath, rules: IgnoreRules | None, known: Container[bytes] | None = None
+    root: bytes | int, directory: RelPath, rules: IgnoreRules | None, known: Container[bytes] | None = None
 ) -> Iterator[Found]:
     """The entries of one directory that are not ignored; one that vanishes meanwhile is left out. Raises OSError.
 
-    Of regular files whose names are not among the `known` no stat is taken: whoever reads them takes one anyway.
+    `root` may be a descriptor of it, which is left open. Of regular files whose names are not among the `known` no stat
+    is taken: whoever reads them takes one anyway.
     """
-    root_fd = open_root(root)
+    root_fd = open_root(root) if isinstance(root, bytes) else root
     try:
         fd = open_directory(root_fd, directory)
     finally:
-        os.close(root_fd)
+        if root_fd != root:
+            os.close(root_fd)
     try:
         yield from _entries(fd, directory, rules, known)
     finally:

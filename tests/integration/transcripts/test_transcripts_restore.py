@@ -105,7 +105,7 @@ def test_S10_who_is_not_quiet_in_time_is_busy_and_force_goes_on(daemon: DaemonFi
     put(watched, b"f", b"two\n")
     session = LiveTranscript(daemon.claude_dir, watched)
     session.prompt("make it better")
-    session.write(session.call("toolu_1", "Bash", input={"command": "make"}))
+    session.write(session.call("toolu_1", "Bash", input={"command": "cd ~/src/mulligan && make"}))
     settle(daemon, watched, session.count)
     assert at_work(daemon, watched) == [True]
     with pytest.raises(RpcError) as refused:

@@ -220,3 +220,10 @@ def test_it_costs_little_more_than_the_interpreter(place: Path) -> None:
     assert statistics.median(whole) - statistics.median(bare) < 0.012
     assert min(whole) - min(bare) < 0.006
     listener.close()
+
+
+@pytest.mark.parametrize("words", [[], ["PreToolUse", "and more"]])
+def test_the_command_is_no_usage_error_which_would_refuse_the_agents_call(words: list[str]) -> None:
+    command = [sys.executable, "-m", "mulligan.client.main", "--socket", "/nowhere", "hook", *words]
+    done = subprocess.run(command, input=b"{}", capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

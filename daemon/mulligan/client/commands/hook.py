@@ -12,7 +12,9 @@ EXAMPLES = ("mulligan hook PreToolUse < input.json", "mulligan integrate claude 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("event", metavar="EVENT", help="the agent's name of the event")
+    # an agent takes a usage error (2) for a refusal: whatever is typed, there is none
+    parser.add_argument("event", metavar="EVENT", nargs="?", default="", help="the agent's name of the event")
+    parser.add_argument("others", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace, context: Context) -> int:
