@@ -17,6 +17,7 @@ from mulligan import __version__, resources
 from mulligan.agents import claude_plugin, claude_settings, hook
 from mulligan.agents.jsonc import JsoncError
 from mulligan.agents.settings_file import broken, client_command, mode_of, read_bytes, read_text, state_dir_of
+from mulligan.errors import RefusedError
 from mulligan.paths import home_of, places
 from mulligan.service.plan import File, Plan, Removal, Step, apply
 
@@ -67,6 +68,10 @@ def integrate(scope: str, directory: str, environ: Mapping[str, str]) -> Integra
     before = read_text(settings)
     state_dir = state_dir_of(environ)
     try:
+        if claude_settings.is_turned_off(before):
+            raise RefusedError(
+                f'{settings} turns the plugin off: "{claude_plugin.PLUGIN}": false', hint="take that line out first"
+            )
         line = claude_settings.status_line(client_command(), state_dir)
         after, keeps = claude_settings.integrated(before, plugin, line)
     except JsoncError as error:

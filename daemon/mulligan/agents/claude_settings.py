@@ -33,6 +33,11 @@ def is_ours(value: Any) -> bool:
     return isinstance(command, str) and _OURS.search(command) is not None
 
 
+def is_turned_off(text: str | None) -> bool:
+    """Whether somebody says no to the plugin, and is to be asked. Raises JsoncError for settings that are none."""
+    return bool(text and text.strip()) and get(text or "", _ENABLED) is False
+
+
 def integrated(text: str | None, marketplace: str, line: dict[str, Any]) -> tuple[str, bool]:
     """(the settings with ours in them, whether somebody else's status line stays); None: there is no file.
 
@@ -74,4 +79,6 @@ def removed(text: str) -> str | None:
             return before[:-1] if before else None
     if is_ours(line):
         text = take(text, _STATUS_LINE)
-    return take(take(text, _ENABLED), _MARKETPLACE)
+    if not is_turned_off(text):
+        text = take(text, _ENABLED)
+    return take(text, _MARKETPLACE)

@@ -162,6 +162,15 @@ def test_broken_settings_are_refused_and_left(
     assert settings.read_bytes() == data and not plugin(home).exists()
 
 
+def test_who_turned_the_plugin_off_is_asked(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings, data = home / ".claude/settings.json", b'{"enabledPlugins": {"mulligan@mulligan": false}}'
+    settings.write_bytes(data)
+    status, said = integrate(capsys)
+    assert (status, "turns the plugin off" in said["error"]["message"]) == (4, True)
+    assert settings.read_bytes() == data and not plugin(home).exists()
+    assert integrate(capsys, "--remove")[1]["changed"] is False and settings.read_bytes() == data
+
+
 def test_two_settings_share_one_plugin(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "shop/.git").mkdir(parents=True)
     (home / "shop/src").mkdir()
