@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+#: A project's session that is no agent's.
+MANUAL_SESSION = "manual"
 _SHORT = 8
 #: OpenCode's ids begin with a prefix and their time: those of one day have the same first eight characters.
 _OPENCODE, _OPENCODE_SHORT = "ses_", 12

@@ -11,55 +11,38 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mulligan import __version__, resources
 from mulligan.agents import claude_plugin, claude_settings, hook
 from mulligan.agents.jsonc import JsoncError
-from mulligan.agents.settings_file import broken, client_command, mode_of, read_bytes, read_text, state_dir_of
+from mulligan.agents.settings_file import (
+    Integration,
+    broken,
+    client_command,
+    nearest,
+    read_bytes,
+    read_text,
+    state_dir_of,
+    without_ours,
+    written,
+)
 from mulligan.errors import RefusedError
 from mulligan.paths import home_of, places
-from mulligan.service.plan import File, Plan, Removal, Step, apply
+from mulligan.service.plan import File, Plan, Step, apply
 
 SCOPES = ("user", "project")
 _INSTALLED = "installed.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Integration:
-    """What is to be done; `before` and `after` are the settings' text, None if there is no file."""
-
-    settings: str
-    before: str | None
-    after: str | None
-    plugin: str
-    plan: Plan
-    #: The plugin's directory goes as well.
-    forsaken: bool = False
-
-    @property
-    def changed(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self.plan.steps) or self.forsaken
+#: A project is where settings of its own are, or where a working copy begins.
+_TOPS = (".claude/settings.json", ".git")
 
 
 def settings_file(scope: str, directory: str, environ: Mapping[str, str]) -> str:
     """The settings of a scope, for somebody in a directory; absolute, and what a link leads to."""
     if scope == "project":
-        base = os.path.join(project_root(directory), ".claude")
+        base = os.path.join(nearest(directory, _TOPS), ".claude")
     else:
         base = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(home_of(environ), ".claude")
     return os.path.realpath(os.path.join(base, "settings.json"))
-
-
-def project_root(directory: str) -> str:
-    """The nearest directory from here up that has settings of its own, or is the top of a working copy; else this."""
-    path = directory
-    while path != os.path.dirname(path):
-        if any(os.path.exists(os.path.join(path, name)) for name in (".claude/settings.json", ".git")):
-            return path
-        path = os.path.dirname(path)
-    return directory
 
 
 def integrate(scope: str, directory: str, environ: Mapping[str, str]) -> Integration:
@@ -87,7 +70,7 @@ def integrate(scope: str, directory: str, environ: Mapping[str, str]) -> Integra
         File(path, data) for name, data in wanted.items() if read_bytes(path := os.path.join(plugin, name)) != data
     ]
     if after != before:
-        steps.append(File(settings, after.encode(), mode_of(settings)))
+        steps.append(written(settings, after))
     notes = ("your status line stays; mulligan's is: mulligan statusline",) if keeps else ()
     return Integration(settings, before, after, plugin, Plan(tuple(steps), notes))
 
@@ -95,16 +78,7 @@ def integrate(scope: str, directory: str, environ: Mapping[str, str]) -> Integra
 def remove(scope: str, directory: str, environ: Mapping[str, str]) -> Integration:
     """What it takes to have none of it. Raises RefusedError for settings that are none."""
     settings, plugin = settings_file(scope, directory, environ), _plugin_directory(environ)
-    before = read_text(settings)
-    try:
-        after = None if before is None else claude_settings.removed(before)
-    except JsoncError as error:
-        raise broken(settings, error) from None
-    steps: list[Step] = []
-    if after is None and before is not None:
-        steps.append(Removal(settings))
-    elif after is not None and after != before:
-        steps.append(File(settings, after.encode(), mode_of(settings)))
+    before, after, steps = without_ours(settings, claude_settings.removed)
     others = {path for path in _installed(plugin) if path != settings and os.path.exists(path)}
     forsaken = not others and os.path.isdir(plugin)
     if others and settings in _installed(plugin):

@@ -9,13 +9,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from mulligan import resources
 from mulligan.agents.jsonc import JsoncError, get, put, take
-from mulligan.agents.settings_file import broken, client_command, mode_of, read_bytes, read_text, state_dir_of
+from mulligan.agents.settings_file import (
+    Integration,
+    broken,
+    client_command,
+    mode_of,
+    nearest,
+    read_bytes,
+    read_text,
+    state_dir_of,
+    without_ours,
+    written,
+)
 from mulligan.errors import RefusedError
 from mulligan.paths import home_of
 from mulligan.service.plan import File, Plan, Removal, Step, apply
@@ -30,26 +40,10 @@ _SCHEMA = "https://opencode.ai/config.json"
 _NO_MCP = "the MCP server needs: pip install 'mulligan[mcp]'"
 
 
-@dataclass(frozen=True, slots=True)
-class Integration:
-    """What is to be done; `before` and `after` are the configuration's text, None if there is no file."""
-
-    settings: str
-    before: str | None
-    after: str | None
-    plugin: str
-    plan: Plan
-
-    @property
-    def changed(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self.plan.steps)
-
-
 def places_of(scope: str, directory: str, environ: Mapping[str, str]) -> tuple[str, str]:
     """(configuration, plugin) of a scope, for somebody in a directory; the configuration that exists, if one does."""
     if scope == "project":
-        base = project_root(directory)
+        base = nearest(directory, (*_NAMES, ".opencode", ".git"))
         beside = os.path.join(base, ".opencode")
     else:
         given = environ.get("XDG_CONFIG_HOME", "")
@@ -58,16 +52,6 @@ def places_of(scope: str, directory: str, environ: Mapping[str, str]) -> tuple[s
     found = [path for name in _NAMES if os.path.exists(path := os.path.join(base, name))]
     settings = found[0] if found else os.path.join(base, "opencode.json")
     return os.path.realpath(settings), os.path.join(beside, "plugins", "mulligan.js")
-
-
-def project_root(directory: str) -> str:
-    """The nearest directory from here up that OpenCode is configured in, or the top of a working copy; else this."""
-    path = directory
-    while path != os.path.dirname(path):
-        if any(os.path.exists(os.path.join(path, name)) for name in (*_NAMES, ".opencode", ".git")):
-            return path
-        path = os.path.dirname(path)
-    return directory
 
 
 def integrate(scope: str, directory: str, environ: Mapping[str, str]) -> Integration:
@@ -92,23 +76,14 @@ def integrate(scope: str, directory: str, environ: Mapping[str, str]) -> Integra
     if installed != wanted:
         steps.append(File(plugin, wanted, mode_of(plugin)))
     if after != before:
-        steps.append(File(settings, after.encode(), mode_of(settings)))
+        steps.append(written(settings, after))
     return Integration(settings, before, after, plugin, Plan(tuple(steps), () if find_spec("mcp") else (_NO_MCP,)))
 
 
 def remove(scope: str, directory: str, environ: Mapping[str, str]) -> Integration:
     """What it takes to have none of it. Raises RefusedError for a configuration that is none."""
     settings, plugin = places_of(scope, directory, environ)
-    before = read_text(settings)
-    try:
-        after = None if before is None else without(before)
-    except JsoncError as error:
-        raise broken(settings, error) from None
-    steps: list[Step] = []
-    if before is not None and after is None:
-        steps.append(Removal(settings))
-    elif after is not None and after != before:
-        steps.append(File(settings, after.encode(), mode_of(settings)))
+    before, after, steps = without_ours(settings, without)
     if (read_bytes(plugin) or b"").startswith(_FIRST_WORDS):
         steps.append(Removal(plugin))
     return Integration(settings, before, after, plugin, Plan(tuple(steps)))

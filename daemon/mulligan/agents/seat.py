@@ -15,9 +15,8 @@ from typing import Any
 
 from mulligan.agents.plan_tokens import PlanTokens
 from mulligan.client.connection import JsonObject, connect
+from mulligan.session_ids import MANUAL_SESSION
 
-#: A project's session that is no agent's.
-MANUAL_SESSION = "manual"
 #: Programs that stand between a client and the server that it starts.
 _LAUNCHERS = frozenset({"sh", "bash", "dash", "zsh", "fish", "env", "uv", "uvx", "pipx", "npx"})
 _DEEPEST = 8

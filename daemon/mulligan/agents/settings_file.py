@@ -1,15 +1,65 @@
-"""Files of settings that belong to an agent and its person, and what is written into all of them."""
+"""Files of settings that belong to an agent and its person, what is written into all of them, and how they change."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from mulligan.agents.jsonc import JsoncError
 from mulligan.errors import RefusedError
 from mulligan.paths import default_state_dirs, home_of, places
+from mulligan.service.plan import File, Plan, Removal, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Integration:
+    """What is to be done; `before` and `after` are the settings' text, None if there is no file."""
+
+    settings: str
+    before: str | None
+    after: str | None
+    plugin: str
+    plan: Plan
+    #: The plugin is a directory, and goes as a whole.
+    forsaken: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.plan.steps) or self.forsaken
+
+
+def nearest(directory: str, marks: Sequence[str]) -> str:
+    """The nearest directory from here up in which one of some names stands; else this."""
+    path = directory
+    while path != os.path.dirname(path):
+        if any(os.path.exists(os.path.join(path, name)) for name in marks):
+            return path
+        path = os.path.dirname(path)
+    return directory
+
+
+def without_ours(settings: str, take_out: Callable[[str], str | None]) -> tuple[str | None, str | None, list[Step]]:
+    """(text, text without ours, steps to it) of settings; `take_out` gives None for a file that was made by us.
+
+    Raises RefusedError for settings that are none.
+    """
+    before = read_text(settings)
+    try:
+        after = None if before is None else take_out(before)
+    except JsoncError as error:
+        raise broken(settings, error) from None
+    if before is not None and after is None:
+        return before, after, [Removal(settings)]
+    return before, after, [] if after is None or after == before else [written(settings, after)]
+
+
+def written(settings: str, text: str) -> File:
+    """The step that writes settings, which keep their mode."""
+    return File(settings, text.encode(), mode_of(settings))
 
 
 def state_dir_of(environ: Mapping[str, str]) -> str:

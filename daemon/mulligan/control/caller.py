@@ -16,7 +16,7 @@ from mulligan.clock import NANOSECONDS
 from mulligan.control.methods import Params
 from mulligan.control.services import Call
 from mulligan.errors import AmbiguousError, NotFoundError, UsageError
-from mulligan.project.checkpoints import MANUAL_SESSION
+from mulligan.session_ids import MANUAL_SESSION
 from mulligan.store.records import SessionFact
 from mulligan.taskstate.schema import MANUAL, manual_session
 from mulligan.transcript.locate import LiveClient, live_clients

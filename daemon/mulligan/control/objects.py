@@ -10,9 +10,9 @@ import msgspec
 
 from mulligan.clock import to_rfc3339
 from mulligan.model import Checkpoint, Entry, Flag, Kind
-from mulligan.project.checkpoints import MANUAL_SESSION
 from mulligan.project.conversation import Conversation
 from mulligan.session.state import State, at_work
+from mulligan.session_ids import MANUAL_SESSION
 
 
 def show_path(path: bytes) -> str:

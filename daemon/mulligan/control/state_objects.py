@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mulligan.clock import to_rfc3339
-from mulligan.project.checkpoints import MANUAL_SESSION
+from mulligan.session_ids import MANUAL_SESSION
 from mulligan.taskstate.schema import MANUAL
 from mulligan.taskstate.store import Snapshot, TaskState
 

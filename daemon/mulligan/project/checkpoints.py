@@ -15,7 +15,6 @@ from mulligan.store.digest import add_digest, entry_digest
 
 _LETTERS = "abcdefghijkmnpqrstuvwxyz"
 _ALPHABET = _LETTERS + "23456789"
-MANUAL_SESSION = "manual"
 IGNORED_REASON = "ignored"
 #: So many paths that are new after a gap are named.
 _LISTED = 1000

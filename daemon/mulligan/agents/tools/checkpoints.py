@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mulligan.agents.seat import MANUAL_SESSION, Seat
+from mulligan.agents.seat import Seat
 from mulligan.agents.tool import (
     ANSWER_CHARACTERS,
     PROJECT_POSITION,
@@ -21,6 +21,7 @@ from mulligan.agents.tool import (
     without_nothing,
 )
 from mulligan.errors import UsageError
+from mulligan.session_ids import MANUAL_SESSION
 
 _LISTED, _FILES = 20, 50
 _KINDS = ("modified", "added", "deleted")

@@ -71,7 +71,7 @@ def _integrate(agent: str, integration: Any, what: str, args: argparse.Namespace
             _show_difference(made.before or "", made.after or "", made.settings, context)
             for path in result["files"]:
                 context.line(f"# {'write' if path not in made.plan.removals else 'remove'} {context.short(path)}")
-            if getattr(made, "forsaken", False):
+            if made.forsaken:
                 context.line(f"# remove {context.short(made.plugin)}")
             return
         place = context.short(made.settings)

@@ -8,7 +8,7 @@ from mulligan.control.methods import Params, method
 from mulligan.control.nesting import nested_fields
 from mulligan.control.objects import checkpoint_object, show_path
 from mulligan.control.services import Call
-from mulligan.project.checkpoints import MANUAL_SESSION
+from mulligan.session_ids import MANUAL_SESSION
 
 
 class TimelineParams(Params, frozen=True, kw_only=True):
