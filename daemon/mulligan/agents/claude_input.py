@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from mulligan.session.hints import written_paths
+from mulligan.transcript.locate import UUID
 from mulligan.transcript.parse import input_paths
 
 EVENTS = frozenset(
@@ -15,7 +16,7 @@ EVENTS = frozenset(
         "PreCompact", "SessionEnd",
     )
 )  # fmt: skip
-_SESSION = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_SESSION = re.compile(UUID)
 _TOOL = re.compile(r"[\w.:-]{1,200}")
 
 

@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
-from mulligan.clock import NANOSECONDS
 from mulligan.control.methods import Params
 from mulligan.control.services import Call
 from mulligan.errors import AmbiguousError, NotFoundError, UsageError
+from mulligan.project.naming import RECENT
 from mulligan.session_ids import MANUAL_SESSION
 from mulligan.store.records import SessionFact
 from mulligan.taskstate.schema import MANUAL, manual_session
@@ -24,7 +24,6 @@ from mulligan.transcript.locate import LiveClient, live_clients
 #: The ids that agents give: nobody types one of these by mistake, so that one which was not seen yet is believed.
 _WHOLE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z|ses_[0-9A-Za-z]{16,64}\Z")
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,199}\Z")
-_RECENT = 24 * 3600 * NANOSECONDS
 
 
 class SessionParams(Params, frozen=True, kw_only=True):
@@ -148,7 +147,7 @@ def _active(call: Call, project: str) -> Caller:
     if not running:
         seen = _sessions_of(call, root)
         now = call.services.store.clock.now()
-        running = [session for session, last in seen.items() if last >= now - _RECENT] or list(seen)[:1]
+        running = [session for session, last in seen.items() if last >= now - RECENT] or list(seen)[:1]
     if len(running) > 1:
         _ambiguous(f"{len(running)} sessions of this project could be meant", running)
     return Caller(running[0] if running else manual_session(root), root)

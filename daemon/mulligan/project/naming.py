@@ -22,7 +22,8 @@ _AGE = re.compile(r"([0-9]{1,9})\s*(s|sec|min|m|h|d|w)(?:\s+ago)?\Z")
 _PROMPT = re.compile(r"prompt:(-?[0-9]{1,9})\Z")
 _ROW = re.compile(r"row:([0-9]{1,18})\Z")
 _UNITS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
-_RECENT = 24 * 3600 * NANOSECONDS
+#: A session that was active within this time may be the one that is meant.
+RECENT = 24 * 3600 * NANOSECONDS
 #: Characters of an odd name that an error repeats.
 _SHOWN = 80
 
@@ -174,7 +175,7 @@ class Names:
             " and exists (select 1 from prompt where prompt.session = session.id) order by last desc",
             (self._project.id,),
         ).fetchall()
-        recent = [session for session, last in found if last >= self._now - _RECENT]
+        recent = [session for session, last in found if last >= self._now - RECENT]
         if len(recent) > 1:
             candidates = [{"id": session, "first_words": self.first_words(session)} for session in recent]
             shown = ", ".join(f'{short_session(item["id"])} "{item["first_words"]}"' for item in candidates[:5])

@@ -20,12 +20,12 @@ from mulligan.clock import from_rfc3339
 from mulligan.errors import NotFoundError
 from mulligan.model import Metadata
 from mulligan.project.opcode import Held, Node, Ref, is_id, judged
+from mulligan.project.settings import STRATEGIES
 from mulligan.transcript.events import Prompt, Usage
 from mulligan.transcript.locate import read_head
 from mulligan.transcript.parse import SYNTHETIC, parse_line
 
 TIMELINES = ".timelines"
-STRATEGIES = ("manual", "per_prompt", "per_tool_use", "smart")
 _MOST_JSON, _MOST_MESSAGES = 64 << 20, 1 << 30
 _POOL = os.path.join("files", "content_pool")
 _CHUNK = 64 * 1024

@@ -19,11 +19,12 @@ import msgspec
 from mulligan.transcript.kept import SESSION
 from mulligan.transcript.parse import parse_line
 
-_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_MAIN = re.compile(rf"projects/([^/]+)/({_UUID})\.jsonl")
+#: Ids of Claude Code's sessions, as they stand in file names.
+UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_MAIN = re.compile(rf"projects/([^/]+)/({UUID})\.jsonl")
 _KEPT = re.compile(rf"projects/([^/]+)/({SESSION})\.jsonl")
 _BESIDE = re.compile(r"projects/([^/]+)/agent-([\w-]+)\.jsonl")
-_BELOW = re.compile(rf"projects/([^/]+)/({_UUID})/subagents/(?:[^/]+/)*agent-([\w-]+)\.jsonl")
+_BELOW = re.compile(rf"projects/([^/]+)/({UUID})/subagents/(?:[^/]+/)*agent-([\w-]+)\.jsonl")
 #: How far the first lines of a file are read to learn its session and directory.
 HEAD = 64 * 1024
 _DEEPEST = 4

@@ -13,12 +13,12 @@ from mulligan.control.caller import own
 from mulligan.control.methods import Params, method
 from mulligan.control.services import Call
 from mulligan.errors import AmbiguousError, NotFoundError, UsageError
+from mulligan.project.naming import RECENT
 from mulligan.project.worker import ProjectWorker
 from mulligan.taskstate.schema import MANUAL
 from mulligan.transcript.locate import live_clients
 
 _ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}\Z")
-_RECENT = 24 * 3600 * NANOSECONDS
 #: A call is known by its line in the transcript, which clients hold back until the model's message has ended.
 _LINE_SECONDS, _LOOK_SECONDS = 1.5, 0.02
 
@@ -79,14 +79,14 @@ def _by_activity(call: Call, worker: ProjectWorker, params: SessionOfParams) -> 
     now = call.services.store.clock.now()
     query = "select id, last from session where project = ? and last >= ? order by last desc"
     recent: list[tuple[str, int]] = (
-        call.services.store.catalogue().db.execute(query, (worker.project_id, now - _RECENT)).fetchall()
+        call.services.store.catalogue().db.execute(query, (worker.project_id, now - RECENT)).fetchall()
     )
     started = now - int(params.age_seconds * NANOSECONDS)
     since = [(session, last) for session, last in recent if last >= started] if params.age_seconds else []
     if params.session and (not since or any(session == params.session for session, _ in since)):
         return {"session_id": params.session, "source": "environment"}
     meant = since or recent
-    since_when = started if params.age_seconds else now - _RECENT
+    since_when = started if params.age_seconds else now - RECENT
     if params.tool and len(calling := _calling(call, worker, params.tool, since_when)) == 1:
         return {"session_id": calling[0], "source": "call"}
     if params.session or len(meant) > 1:
