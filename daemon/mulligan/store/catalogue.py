@@ -379,12 +379,14 @@ class Catalogue:
     def new_after_gap(self, project: int, moment: int, seq: int, limit: int) -> list[bytes]:
         """Paths that became what they are after `moment` and were seen first by the comparison after a gap.
 
-        Nobody knows what stood there before: a version may have come and gone in the gap.
+        Nobody knows what stood there before: a version may have come and gone in the gap. A path that was known before
+        the gap is none of them: its row may only confirm what a kill left unproven.
         """
         cursor = self.db.execute(
             "select distinct p.dir, p.name from row r join path p on p.id = r.path where r.project = ? and r.at > ?"
-            " and r.seq <= ? and r.since = r.at and r.flags & ? and r.kind != ? limit ?",
-            (project, moment, seq, int(Flag.AWAY), int(Kind.ABSENT), limit),
+            " and r.seq <= ? and r.since = r.at and r.flags & ? and r.kind != ? and not exists"
+            " (select 1 from row k where k.path = r.path and k.seq < r.seq and k.kind != ?) limit ?",
+            (project, moment, seq, int(Flag.AWAY), int(Kind.ABSENT), int(Kind.UNKNOWN), limit),
         )
         return [join_path(*found) for found in cursor]
 

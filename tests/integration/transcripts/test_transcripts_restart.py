@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mulligan.model import Flag
 from support.daemon import DaemonFixture
 from support.live_transcript import (
     APART,
@@ -21,7 +22,7 @@ from support.live_transcript import (
     settle,
     transcripts,
 )
-from support.stored import tree_of
+from support.stored import rows, tree_of
 from support.trees import Snapshot, put, snapshot
 
 
@@ -240,3 +241,24 @@ def test_what_came_and_went_while_nobody_looked_is_named(
     assert not lost["complete"]
     assert kept["complete"]
     assert tree_of(daemon, watched, kept["id"]) == after
+
+
+def test_what_a_kill_left_unproven_was_there_before_the_gap(daemon: DaemonFixture, watched: Path) -> None:
+    session = LiveTranscript(daemon.claude_dir, watched)
+    daemon.call("watch.sync", project=watched)
+    time.sleep(APART)
+    spoken = now()
+    time.sleep(APART)
+    before = snapshot(watched)
+    (watched / "link").symlink_to("a")
+    daemon.call("watch.sync", project=watched)
+    (row,) = rows(daemon, b"link")
+    assert row[4] == Flag.UNPROVEN, "it was made too lately to be proven"
+    daemon.kill9()
+    daemon.start()
+    daemon.call("settings.set", key="strategy", value="per_prompt", scope="global")
+    session.prompt("late", spoken)
+    made = await_checkpoint(daemon, watched, "prompt", 1)
+    assert len(rows(daemon, b"link")) == 2, "the comparison proved it"
+    assert made["complete"], made["incomplete_paths"]
+    assert tree_of(daemon, watched, made["id"]) == before
