@@ -8,7 +8,6 @@ from mulligan.journal.reading import Reading
 from mulligan.journal.reading_child import Item
 from mulligan.journal.reading_pool import ReadingPool
 from mulligan.store.catalogue import Live
-from mulligan.store.placed import Placed
 
 #: Starting a child takes as long as reading some hundred files.
 _FEW = 400
@@ -53,8 +52,5 @@ class BulkReading:
 
     def _done(self, wanted: _Wanted, item: Item) -> None:
         path, live, flags = wanted
-        placed = [
-            Placed(one.hash, one.size, one.encoding, one.segment, one.offset, one.stored) for one in item.contents
-        ]
-        reading = Reading(item.entry, item.stat, torn=item.torn, placed=placed)
+        reading = Reading(item.entry, item.stat, torn=item.torn, placed=item.contents)
         self._capture.judge(Looked(path, live, reading, None, flags))

@@ -2,7 +2,7 @@
 
 It is started by exec, niced, and answers on standard output what it is asked on standard input: a request names a
 directory and names in it, the answer says what each is and where its content was stored. Contents go to segments of the
-child's own, made durable every 4 MiB and before each answer that needs it, so a kill loses only what was not answered.
+child's own and are durable before the answer that names them, so a kill loses only what was not answered.
 """
 
 from __future__ import annotations
@@ -10,32 +10,27 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from typing import BinaryIO
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from mulligan.clock import Clock
 from mulligan.descent import open_directory, open_root
 from mulligan.journal.reading import Reading, read_named, vanished
-from mulligan.model import PURGED, Entry, Kind, Stat
+from mulligan.journal.reading_segments import Answers, ReadingSegments
+from mulligan.model import Entry, Kind, Stat
 from mulligan.store import encoding
 from mulligan.store.catalogue import Catalogue, connect
 from mulligan.store.contents import Contents
-from mulligan.store.encoding import Encoded
+from mulligan.store.placed import Placed
 from mulligan.store.room import NO_ROOM
-from mulligan.store.segments import (
-    RECORD_HEADER_SIZE,
-    SEGMENT_LIMIT,
-    RecordKind,
-    SegmentKind,
-    SegmentWriter,
-    pack_record,
-)
+from mulligan.store.segments import SEGMENT_LIMIT
 
 _LENGTH = struct.Struct("<I")
-_SYNC_BYTES = 4 << 20
 _NICENESS = 5
-
+#: Files that are read before it is asked what of them is stored: a query for each takes longer than reading it.
+_TOGETHER, _TOGETHER_BYTES = 100, 1 << 20
 
 #: So many of them read for one scan.
 CHILDREN = 2
@@ -65,24 +60,13 @@ class Request(msgspec.Struct, array_like=True):
     groups: list[tuple[bytes, list[bytes]]]
 
 
-class Stored(msgspec.Struct, array_like=True):
-    """A content that the child has stored."""
-
-    hash: bytes
-    size: int
-    encoding: int
-    segment: int
-    offset: int
-    stored: int
-
-
 class Item(msgspec.Struct, array_like=True):
     """What one name was, and the contents that were stored for it."""
 
     entry: Entry
     stat: Stat
     torn: bool
-    contents: list[Stored]
+    contents: list[Placed]
 
 
 class Answer(msgspec.Struct, array_like=True):
@@ -107,120 +91,106 @@ def frame(data: bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-class _Pool:
-    """The child's own segments."""
-
-    def __init__(self, setup: Setup, catalogue: Catalogue, contents: Contents) -> None:
-        self._directory, self._limit, self._room = setup.pool, setup.segment_limit, setup.room
-        self._no_room = setup.no_room
-        self._purged, self._contents = set(catalogue.purged()), contents
-        self._writer: SegmentWriter | None = None
-        self._seen: set[bytes] = set()
-        self._unsynced = 0
-
-    def store(self, encoded: Encoded) -> Stored:
-        """Append a content that is new."""
-        self._seen.add(encoded.hash)
-        writer = self._open()
-        offset = writer.offset
-        writer.append(pack_record(RecordKind.CONTENT, encoded.encoding, encoded.payload, encoded.size, encoded.hash))
-        self._unsynced += len(encoded.payload)
-        self._room -= len(encoded.payload) + RECORD_HEADER_SIZE
-        if self._unsynced >= _SYNC_BYTES:
-            self.sync()
-        return Stored(encoded.hash, encoded.size, encoded.encoding, writer.number, offset, len(encoded.payload))
-
-    def wants(self, digest: bytes) -> bool:
-        """Whether a content is new, or to be stored again because it is damaged."""
-        return digest not in self._seen and not self._contents.holds(digest)
-
-    def refuses(self, digest: bytes, size: int) -> str:
-        """Why a content that is new may not be stored; "" if it may, although nothing of it could be compressed."""
-        if digest in self._purged:  # of what is purged meanwhile the log takes nothing
-            return PURGED
-        return self._no_room if self._room < size + RECORD_HEADER_SIZE else ""
-
-    def _open(self) -> SegmentWriter:
-        if self._writer is not None and self._writer.offset >= self._limit:
-            self.close()
-        if self._writer is None:
-            self._writer = SegmentWriter.create_next(self._directory, SegmentKind.POOL)
-        return self._writer
-
-    def sync(self) -> None:
-        """Make everything durable."""
-        if self._writer is not None and self._unsynced:
-            self._writer.sync()
-            self._unsynced = 0
-
-    def close(self) -> None:
-        """Make everything durable and close the segment."""
-        self.sync()
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer until the requests end."""
     first = read_frame(requests)
     if first is None:
         return
     setup = msgspec.msgpack.decode(first, type=Setup)
-    clock = Clock(correction=setup.correction)
     catalogue = Catalogue(connect(setup.catalogue))
     contents = Contents(setup.pool, lambda: catalogue)
-    pool = _Pool(setup, catalogue, contents)
     root_fd = open_root(setup.root)
     try:
-        while (data := read_frame(requests)) is not None:
-            request = msgspec.msgpack.decode(data, type=Request)
-            items: list[Item] = []
-            for directory, names in request.groups:
-                items += _group(root_fd, directory, names, clock, setup.max_file_bytes, pool)
-            pool.sync()
-            answers.write(frame(msgspec.msgpack.encode(Answer(request.number, items))))
-            answers.flush()
+        with Answers(answers) as durable:
+            segments = ReadingSegments(
+                setup.pool, catalogue, contents, durable, limit=setup.segment_limit, room=setup.room
+            )
+            reader = _Reader(root_fd, setup, segments)
+            while (data := read_frame(requests)) is not None:
+                request = msgspec.msgpack.decode(data, type=Request)
+                items = reader.items(request.groups)
+                segments.answer(frame(msgspec.msgpack.encode(Answer(request.number, items))))
+            segments.close()
     finally:
         os.close(root_fd)
-        pool.close()
         contents.close()
         catalogue.close()
 
 
-def _group(root_fd: int, directory: bytes, names: list[bytes], clock: Clock, limit: int, pool: _Pool) -> list[Item]:
-    try:
-        fd = open_directory(root_fd, directory)
-    except OSError as error:
-        reading = vanished(error, clock.look())
-        return [Item(reading.entry, reading.stat, False, []) for _ in names]
-    try:
-        return [_item(fd, name, clock, limit, pool) for name in names]
-    finally:
-        os.close(fd)
+class _Read(NamedTuple):
+    """A name that was read: its blocks that were stored on the way, and why others were not, if any were not."""
+
+    reading: Reading
+    blocks: list[Placed]
+    refused: str = ""
 
 
-def _item(fd: int, name: bytes, clock: Clock, limit: int, pool: _Pool) -> Item:
-    stored: list[Stored] = []
-    refused = ""
+class _Reader:
+    """Reads some files, then asks for all of them at once whether their contents are stored already."""
 
-    def keep_block(digest: bytes, block: bytes) -> None:
-        nonlocal refused
-        if pool.wants(digest):
-            refused = refused or pool.refuses(digest, len(block))
-            if not refused:
-                stored.append(pool.store(encoding.encode(block, digest)))
+    def __init__(self, root_fd: int, setup: Setup, segments: ReadingSegments) -> None:
+        self._root_fd, self._setup, self._segments = root_fd, setup, segments
+        self._now = Clock(correction=setup.correction).look
 
-    reading: Reading = read_named(fd, name, clock.look, limit, keep_block)
-    entry = reading.entry
-    if entry.kind == Kind.FILE and pool.wants(entry.hash):
-        if refused := refused or pool.refuses(entry.hash, len(reading.data or b"")):
-            return Item(Entry(Kind.UNKNOWN, reason=refused), reading.stat, False, stored)
-        if reading.blocks is not None:
-            stored.append(pool.store(encoding.block_list(entry.hash, entry.size, reading.blocks)))
-        elif reading.data is not None:
-            stored.append(pool.store(encoding.encode(reading.data, entry.hash)))
-    return Item(entry, reading.stat, reading.torn, stored)
+    def items(self, groups: list[tuple[bytes, list[bytes]]]) -> list[Item]:
+        """What the names are, in their order; their contents are stored."""
+        items: list[Item] = []
+        read: list[_Read] = []
+        size = 0
+        for one in self._each(groups):
+            read.append(one)
+            size += len(one.reading.data or b"")
+            if len(read) >= _TOGETHER or size >= _TOGETHER_BYTES:
+                items += self._store(read)
+                read, size = [], 0
+        return items + self._store(read)
+
+    def _each(self, groups: list[tuple[bytes, list[bytes]]]) -> Iterator[_Read]:
+        for directory, names in groups:
+            try:
+                fd = open_directory(self._root_fd, directory)
+            except OSError as error:
+                gone = _Read(vanished(error, self._now()), [])
+                yield from [gone] * len(names)
+                continue
+            try:
+                for name in names:
+                    yield self._read(fd, name)
+            finally:
+                os.close(fd)
+
+    def _read(self, fd: int, name: bytes) -> _Read:
+        blocks: list[Placed] = []
+        refused = ""
+
+        def keep_block(digest: bytes, block: bytes) -> None:
+            nonlocal refused
+            self._segments.look_up([digest])
+            if self._segments.wants(digest):
+                refused = refused or self._refusal(digest, block)
+                if not refused:
+                    blocks.append(self._segments.store(encoding.encode(block, digest)))
+
+        reading = read_named(fd, name, self._now, self._setup.max_file_bytes, keep_block)
+        return _Read(reading, blocks, refused)
+
+    def _refusal(self, digest: bytes, data: bytes | None) -> str:
+        return self._segments.refuses(digest, len(data or b""), self._setup.no_room)
+
+    def _store(self, read: list[_Read]) -> list[Item]:
+        self._segments.look_up([one.reading.entry.hash for one in read if one.reading.entry.kind == Kind.FILE])
+        return [self._item(*one) for one in read]
+
+    def _item(self, reading: Reading, stored: list[Placed], refused: str) -> Item:
+        entry = reading.entry
+        if entry.kind == Kind.FILE and self._segments.wants(entry.hash):
+            if refused := refused or self._refusal(entry.hash, reading.data):
+                return Item(Entry(Kind.UNKNOWN, reason=refused), reading.stat, False, stored)
+            if reading.blocks is not None:
+                stored.append(self._segments.store(encoding.block_list(entry.hash, entry.size, reading.blocks)))
+            elif reading.data is not None:
+                stored.append(self._segments.store(encoding.encode(reading.data, entry.hash)))
+        return Item(entry, reading.stat, reading.torn, stored)
 
 
 def main() -> int:

@@ -20,7 +20,8 @@ from mulligan.journal.reading_child import CHILDREN, Answer, Item, Request, Setu
 
 #: Requests that a child may have before it answered the first: enough to keep it busy, few enough for its pipe.
 _AHEAD = 3
-_NAMES = 250
+#: Names of one request; each costs a wait for the disk.
+_NAMES = 600
 
 T = TypeVar("T")
 

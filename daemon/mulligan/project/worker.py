@@ -43,6 +43,8 @@ _ROOT_CHECK_SECONDS = 2.0
 #: Work on so many things makes the heap grow by megabytes; after so long without a job the rest is given back.
 _MANY, _QUIET_SECONDS = 500, 2.0
 
+_NOT_TOLD = int(Flag.SCANNED | Flag.FROM_UNKNOWN)
+
 
 class ProjectWorker:
     """One project's thread. `start` begins to watch; `call` runs something in the thread; `stop` ends it."""
@@ -392,7 +394,7 @@ class ProjectWorker:
         now = self.now()
         self.health.last_capture = now
         for row in rows:
-            if not row.flags & (Flag.SCANNED | Flag.FROM_UNKNOWN):
+            if not row.flags & _NOT_TOLD:
                 self.health.latencies.append(now - row.at)
         self.on_attribution(rows)
         self.bus.publish("capture", project=os.fsdecode(self.root), paths=len(rows))

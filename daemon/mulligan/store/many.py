@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 from itertools import chain, islice
 from typing import Any
 
@@ -21,28 +22,39 @@ def insert(db: sqlite3.Connection, into: str, rows: Collection[Values], behind: 
 
     As one `executemany` would. Raises sqlite3.Error.
     """
-    for marks, some in _parts(db, rows):
-        db.execute(f"insert into {into} values {marks} {behind}", some)
+    for width, count, values in _parts(db, rows):
+        db.execute(_insertion(into, behind, width, count), values)
 
 
 def update(db: sqlite3.Connection, table: str, columns: Sequence[str], rows: Collection[Values]) -> None:
     """Set columns of rows by their `id`, which comes last in the values. Raises sqlite3.Error."""
+    for width, count, values in _parts(db, rows):
+        db.execute(_change(table, tuple(columns), width, count), values)
+
+
+# A statement of a hundred rows is five kilobytes: the same object is found by its hash, not made and hashed anew.
+@cache
+def _insertion(into: str, behind: str, width: int, count: int) -> str:
+    return f"insert into {into} values {_marks(width, count)} {behind}"
+
+
+@cache
+def _change(table: str, columns: tuple[str, ...], width: int, count: int) -> str:
     assignments = ", ".join(f"{column} = new.column{number}" for number, column in enumerate(columns, 1))
-    for marks, some in _parts(db, rows):
-        db.execute(
-            f"update {table} set {assignments} from (values {marks}) as new where id = new.column{len(columns) + 1}",
-            some,
-        )
+    return f"update {table} set {assignments} from (values {_marks(width, count)}) as new where id = new.column{width}"
 
 
-def _parts(db: sqlite3.Connection, rows: Collection[Values]) -> Iterator[tuple[str, list[Any]]]:
-    """(placeholders, values) of some rows at a time."""
+def _marks(width: int, count: int) -> str:
+    return ", ".join([f"({', '.join('?' * width)})"] * count)
+
+
+def _parts(db: sqlite3.Connection, rows: Collection[Values]) -> Iterator[tuple[int, int, list[Any]]]:
+    """(values of a row, rows, all values) of some rows at a time."""
     waiting = iter(rows)
     first = next(waiting, None)
     if first is None:
         return
     waiting = chain([first], waiting)
     together = min(_TOGETHER, db.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(first))
-    marks = f"({', '.join('?' * len(first))})"
     while some := list(islice(waiting, together)):
-        yield ", ".join([marks] * len(some)), list(chain.from_iterable(some))
+        yield len(first), len(some), list(chain.from_iterable(some))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A content that a child process has already stored durably in a segment of its own."""
 
     hash: bytes
