@@ -72,7 +72,7 @@ def check(question: Question, catalogue: Catalogue, contents: Contents) -> Findi
         if (harm := harm_of(contents, place.hash)) is not None:
             found.harms.append(harm)
     if question.structure is not None:
-        found.log = list(broken_log(contents.directory, catalogue))
+        found.log = broken_log(contents.directory, catalogue)
         found.missing = missing(catalogue)
         found.digests = list(wrong_digests(catalogue, question.structure.checkpoints))
     return found

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from mulligan.errors import MulliganError
+from mulligan.faults import point
 from mulligan.store.catalogue import Catalogue
 from mulligan.store.replay import decode, first_batch, log_segments
 from mulligan.store.segments import (
@@ -18,13 +19,28 @@ from mulligan.store.segments import (
 )
 from mulligan.store.snapshot import snapshots
 
+#: A look takes seconds at most, and collections come minutes after each other.
+_LOOKS = 5
 
-def broken_log(directory: str, catalogue: Catalogue) -> Iterator[str]:
-    """What keeps the log, from the oldest snapshot to the catalogue's watermark, from being folded again, in words."""
-    # in one look: the log goes on meanwhile
-    last, end, known = catalogue.watermark()
-    oldest = min((batch for batch in snapshots(directory) if batch <= known), default=0)
-    yield from _broken(directory, oldest, known, (last, end))
+
+def broken_log(directory: str, catalogue: Catalogue) -> list[str]:
+    """What keeps the log, from the oldest snapshot to the catalogue's watermark, from being folded again, in words.
+
+    A collection may take snapshots and segments away meanwhile: then all is looked at anew.
+    """
+    for _ in range(_LOOKS):
+        # in one look: the log goes on meanwhile
+        last, end, known = catalogue.watermark()
+        kept = snapshots(directory)
+        point("verify.snapshots_listed")
+        oldest = min((batch for batch in kept if batch <= known), default=0)
+        try:
+            found = list(_broken(directory, oldest, known, (last, end)))
+        except FileNotFoundError:
+            continue
+        if not found or kept == snapshots(directory):
+            return found
+    return ["the log changes faster than it can be looked at"]
 
 
 def is_whole(directory: str, batch: int) -> bool:
@@ -36,6 +52,7 @@ def _broken(directory: str, number: int, known: int, until: tuple[int, int]) -> 
     last, end = until
     logs, unreadable = log_segments(directory)
     yield from (words for segment, words in unreadable.items() if not 0 < last < segment)
+    point("verify.segments_listed")
     heads = {n: first for n in logs if (first := first_batch(directory, n))}
     for segment in logs:
         again = min((first for n, first in heads.items() if n > segment), default=0)
@@ -43,6 +60,8 @@ def _broken(directory: str, number: int, known: int, until: tuple[int, int]) -> 
             continue  # behind the end, or all that counts in it is known
         try:
             fd = os.open(segment_path(directory, segment), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise  # it was there a moment ago
         except OSError as error:
             yield str(error)
             continue

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ import pytest
 
 from mulligan.errors import BusyError, IntegrityError
 from mulligan.model import Kind
+from mulligan.store.checking import Question, Structure, check_aside
 from mulligan.store.collection import Collected, Collection
 from mulligan.store.encoding import Encoding, block_list, encode
 from mulligan.store.log import StaleContentError
@@ -272,6 +274,32 @@ def test_a_log_segment_stays_while_no_snapshot_is_as_new(tmp_path: Path) -> None
         collection = Collection(store, lambda _short: 1)
         collected = collection.run([Scope(1, store.clock.now(), prompts=False)], short=True)
         assert (collected.contents, collected.segments) == (1, 0)
+
+
+@pytest.mark.parametrize("point", ["verify.snapshots_listed", "verify.segments_listed"])
+def test_a_log_segment_that_is_collected_while_the_log_is_looked_at_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    hits, gate = tmp_path / "hits", tmp_path / "gate"
+    with opened(tmp_path) as store:
+        add_project(store)
+        store.snapshot()
+        write(store, {b"f": _RANDOM.randbytes(50_000)})
+        write(store, {b"f": b"now"})
+        store.log.leave_segment()
+        write(store, {b"g": b"later"})
+        monkeypatch.setenv("MULLIGAN_FAULTS", f"{point}=wait")
+        monkeypatch.setenv("MULLIGAN_FAULT_LOG", str(hits))
+        monkeypatch.setenv("MULLIGAN_FAULT_GATE", str(gate))
+        with ThreadPoolExecutor(1) as thread:
+            looking = thread.submit(check_aside, Question(str(tmp_path), [], Structure([])))
+            while not hits.exists():
+                assert not looking.done(), looking.result()
+            monkeypatch.delenv("MULLIGAN_FAULTS")
+            collected = collect(store)
+            gate.touch()
+            assert looking.result().log == []
+            assert collected.segments > 0
 
 
 def test_rows_younger_than_the_border_stay(tmp_path: Path) -> None:
