@@ -25,6 +25,37 @@ class ChildError(Exception):
         self.status = status
 
 
+class Child:
+    """A process that runs a module and waits for its one question. Whoever starts one asks or stops it."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        words = [sys.executable, "-m", module]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
+
+    def ask(self, question: msgspec.Struct, kind: type[T], *, seconds: float | None = None) -> T:
+        """Give its answer; it has ended then. Raises ChildError, and TimeoutError with the child killed."""
+        with self.process as process:
+            try:
+                output, _ = process.communicate(msgspec.msgpack.encode(question), timeout=seconds)
+            except BaseException as error:
+                process.kill()
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise TimeoutError(f"{self._module}: no answer after {seconds} s") from None
+                raise
+        if process.returncode == 0:
+            try:
+                return msgspec.msgpack.decode(output, type=kind)
+            except msgspec.DecodeError:
+                pass
+        raise ChildError(process.returncode)
+
+    def stop(self) -> None:
+        """End it, if it has not ended."""
+        with self.process as process:
+            process.kill()
+
+
 def ask(
     module: str,
     question: msgspec.Struct,
@@ -33,26 +64,17 @@ def ask(
     seconds: float | None = None,
     started: Callable[[subprocess.Popen[bytes]], None] = lambda _process: None,
 ) -> T:
-    """Run a module and give its answer. Raises ChildError, and TimeoutError with the child killed.
+    """Run a module and give its answer. Raises as `Child.ask`.
 
     `started` is told of the process: somebody else may kill it.
     """
-    words = [sys.executable, "-m", module]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/") as process:
-        started(process)
-        try:
-            output, _ = process.communicate(msgspec.msgpack.encode(question), timeout=seconds)
-        except BaseException as error:
-            process.kill()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise TimeoutError(f"{module}: no answer after {seconds} s") from None
-            raise
-    if process.returncode == 0:
-        try:
-            return msgspec.msgpack.decode(output, type=kind)
-        except msgspec.DecodeError:
-            pass
-    raise ChildError(process.returncode)
+    child = Child(module)
+    try:
+        started(child.process)
+    except BaseException:
+        child.stop()
+        raise
+    return child.ask(question, kind, seconds=seconds)
 
 
 def question(kind: type[T], niceness: int) -> T:

@@ -84,7 +84,7 @@ class ReadingSegments:
         self, directory: str, catalogue: Catalogue, contents: Contents, answers: Answers, *, limit: int, room: int
     ) -> None:
         self._directory, self._limit, self._room = directory, limit, room
-        self._catalogue, self._contents, self._answers = catalogue, contents, answers
+        self._contents, self._answers = contents, answers
         self._purged = set(catalogue.purged())
         self._writer: SegmentWriter | None = None
         self._stored: set[bytes] = set()
@@ -93,8 +93,7 @@ class ReadingSegments:
 
     def look_up(self, digests: Collection[bytes]) -> None:
         """Find out which of a few hundred contents are stored already, so that `wants` can tell."""
-        asked = {digest for digest in digests if digest not in self._stored}
-        self._stored.update(digest for digest in self._catalogue.known(asked) if self._contents.holds(digest))
+        self._stored.update(self._contents.held({digest for digest in digests if digest not in self._stored}))
 
     def wants(self, digest: bytes) -> bool:
         """Whether a content that was looked up is new, or to be stored again because it is damaged."""

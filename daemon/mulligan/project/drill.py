@@ -19,8 +19,7 @@ from mulligan.errors import BusyError, IntegrityError, MulliganError
 from mulligan.model import ABSENT, Checkpoint, Entry, Kind
 from mulligan.restore.apply import apply
 from mulligan.restore.plan import Change, Plan, make_plan
-from mulligan.restore.stage import Job, Staged
-from mulligan.restore.stage_child import stage_in_children
+from mulligan.restore.stage_child import StagingChildren
 from mulligan.restore.tree import Nearby, Tree, look
 from mulligan.store.atomic import make_private_directory
 from mulligan.store.digest import ZERO_DIGEST, add_digest, entry_digest
@@ -88,16 +87,13 @@ def _drill(store: Store, made: Checkpoint, place: bytes) -> str:
     if size * 2 > space.f_bavail * space.f_frsize:
         raise MulliganError(f"a drill of {size} bytes does not fit beside the store", hint="free some space")
 
-    def stager(stage: bytes, jobs: list[Job], careful: bool) -> Staged:
-        return stage_in_children(stage, jobs, store.pool, store.catalogue_path, careful=careful)
-
     root, staging = os.path.join(place, b"tree"), os.path.join(place, b"staging")
     for directory in (root, staging):
         os.mkdir(directory, _OPEN)
     try:
         outcome = apply(
             root, make_plan(changes), store.contents, operation="drill", staging=staging, log=_Log(), capture=_refuse,
-            stager=stager,
+            stager=StagingChildren(store.pool, store.catalogue_path),
         )  # fmt: skip
     except IntegrityError as error:
         return error.message

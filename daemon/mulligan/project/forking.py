@@ -16,7 +16,6 @@ import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 
 from mulligan.errors import BusyError, MulliganError, NotFoundError, RefusedError
 from mulligan.faults import point
@@ -26,8 +25,7 @@ from mulligan.project.naming import Position
 from mulligan.project.worker import ProjectWorker
 from mulligan.restore.apply import apply
 from mulligan.restore.plan import Change, Outcome, Plan, make_plan
-from mulligan.restore.stage import Job, Staged
-from mulligan.restore.stage_child import stage_in_children
+from mulligan.restore.stage_child import StagingChildren
 from mulligan.store.atomic import sync_directory
 from mulligan.store.store import Store
 
@@ -104,7 +102,7 @@ def lay_out(store: Store, made: Layout, directory: bytes, origin: bytes) -> Outc
                     log=_Unlogged(),
                     capture=_nothing_to_capture,
                     now=store.clock.look,
-                    stager=partial(_stage, store, origin),
+                    stager=StagingChildren(store.pool, store.catalogue_path, origin=origin),
                     origin=origin,
                 )
                 os.chmod(beside, _mode_of(origin))
@@ -184,10 +182,6 @@ def _mode_of(root: bytes) -> int:
         return stat.S_IMODE(os.stat(root).st_mode)
     except OSError:
         return 0o755
-
-
-def _stage(store: Store, origin: bytes, stage: bytes, jobs: list[Job], careful: bool) -> Staged:
-    return stage_in_children(stage, jobs, store.pool, store.catalogue_path, careful=careful, origin=origin)
 
 
 def _nothing_to_capture(path: bytes, fd: int | None, found: Entry) -> Entry:

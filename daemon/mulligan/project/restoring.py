@@ -24,8 +24,7 @@ from mulligan.project.worker import ProjectWorker
 from mulligan.restore.apply import apply
 from mulligan.restore.plan import Change, Outcome, Plan, Step, ancestors, make_plan, same
 from mulligan.restore.recovery import recover
-from mulligan.restore.stage import Job, Staged
-from mulligan.restore.stage_child import stage_in_children
+from mulligan.restore.stage_child import StagingChildren
 from mulligan.store.catalogue import UNSEEN, Live
 from mulligan.store.records import AnyFact, CurrentFact, OperationFact
 
@@ -227,7 +226,7 @@ class Restorer:
                 force=force,
                 identity=(project.dev, project.ino),
                 now=worker.store.clock.look,
-                stager=self._stage_elsewhere,
+                stager=StagingChildren(self._store.pool, self._store.catalogue_path),
                 booked=rows.book,
             )
             return outcome, rows.finish(outcome)
@@ -235,9 +234,6 @@ class Restorer:
             if not steps.is_staged:  # else it is to be finished, not forgotten
                 self._store.log.append([msgspec.structs.replace(operation, phase=_ROLLED_BACK)])
             raise
-
-    def _stage_elsewhere(self, stage: bytes, jobs: list[Job], careful: bool) -> Staged:
-        return stage_in_children(stage, jobs, self._store.pool, self._store.catalogue_path, careful=careful)
 
     def _conclude(
         self,

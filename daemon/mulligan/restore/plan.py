@@ -19,7 +19,7 @@ UNKNOWN = Entry(Kind.UNKNOWN)
 SQLITE_NAMES = (b".db", b".db3", b".sqlite", b".sqlite3", b".s3db", b".sl3")
 
 
-class Change(msgspec.Struct, frozen=True):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """A path whose entries differ; None is unknown. `stat` is what the journal recorded of the live entry."""
 
     path: bytes
@@ -28,7 +28,7 @@ class Change(msgspec.Struct, frozen=True):
     stat: Stat | None = None
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True):
+class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A path, what must stand there now and what shall stand there; `reason` says why a step is not taken.
 
     An `expected` entry of kind UNKNOWN means: whatever is there is captured before it goes.
@@ -76,7 +76,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(msgspec.msgpack.encode(steps)).hexdigest()
 
 
-class Done(msgspec.Struct, frozen=True, array_like=True):
+class Done(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A path that has its target: the entries before and after, and what lstat said when it was read back."""
 
     path: bytes

@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from typing import Protocol
 
 from mulligan import faults
 from mulligan.errors import IntegrityError, MulliganError
@@ -34,8 +35,19 @@ VERY_MANY = 1000
 
 #: Gets what is done as soon as it was read back, but for paths of which a version was captured on the way.
 Booked = Callable[[Done], None]
-#: (stage directory, jobs, careful) to what was staged; see `stage_files`.
-Stager = Callable[[bytes, list[Job], bool], Staged]
+
+
+class Stager(Protocol):
+    """Stages thousands of files elsewhere than in this process."""
+
+    def start(self) -> None:
+        """Be ready soon: `stage` may be called, and `stop` is."""
+
+    def stage(self, stage_dir: bytes, jobs: list[Job], careful: bool) -> Staged:
+        """As `stage_files`."""
+
+    def stop(self) -> None:
+        """It is not needed any more."""
 
 
 class Run:
@@ -95,20 +107,14 @@ class Run:
         Raises IntegrityError if the store cannot give a content, unless the plan is forced or the run is resumed: then
         those paths are listed and left out. Raises OSError.
         """
-        jobs = self._jobs()
-        self.stage.make_room(len(self.steps))
-        self.subtrees.make()
-        if self.stager is not None and len(jobs) >= VERY_MANY:
-            staged = self.stager(self.stage.path, jobs, self.resumed)
+        if self.stager is None or len(self.plan.write) < VERY_MANY:
+            staged = self._staged(None)
         else:
-            staged = stage_files(
-                self.stage.path,
-                jobs,
-                self.contents,
-                sync=len(jobs) < MANY,
-                careful=self.resumed,
-                origin=self.origin,
-            )
+            self.stager.start()  # while it is worked out what there is to stage
+            try:
+                staged = self._staged(self.stager)
+            finally:
+                self.stager.stop()
         if staged.damaged and not (self.plan.force or self.resumed):
             paths = [self.steps[index].path for index, _ in staged.damaged]
             raise IntegrityError(
@@ -120,19 +126,34 @@ class Run:
         self.swapper.staged.update(staged.seen)
         self._omitted = {index for index, _ in staged.damaged}
         self.skipped += [(self.steps[index].path, reason) for index, reason in staged.damaged]
-        if len(jobs) >= MANY:
+
+    def _staged(self, stager: Stager | None) -> Staged:
+        """Stage what the steps need, durably, by the stager if there is one."""
+        jobs = self._jobs()
+        self.stage.make_room(len(self.steps))
+        self.subtrees.make()
+        few = len(jobs) < MANY
+        if stager is not None:
+            staged = stager.stage(self.stage.path, jobs, self.resumed)
+        else:
+            staged = stage_files(
+                self.stage.path, jobs, self.contents, sync=few, careful=self.resumed, origin=self.origin
+            )
+        if not few:
             exchange.sync_filesystem(self.stage.fd)
+        return staged
 
     def execute(self) -> None:
         """Take every step but the modes of directories. Errors of single paths are listed, none is raised."""
-        numbers = {step.path: index for index, step in enumerate(self.steps)}
         self.directories.open(self.steps, resumed=self.resumed)
         for index, step in enumerate(self.steps):
             if index in self._omitted or step.path in self._in_sets or is_mode_only(step):
                 continue
             self._take(index, step)
-        for members in self.plan.sets:
-            self._take_set([numbers[path] for path in members])
+        if self.plan.sets:
+            numbers = {step.path: index for index, step in enumerate(self.steps)}
+            for members in self.plan.sets:
+                self._take_set([numbers[path] for path in members])
 
     def _take(self, index: int, step: Step) -> bool:
         """Take one step and book it; whether the path has its target."""

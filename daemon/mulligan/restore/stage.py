@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -222,8 +223,8 @@ def _create(directory: int, name: bytes, step: Step, contents: Contents, sync: b
     else:
         # Read before anything is created: most files are small, and a damaged one leaves nothing to clean.
         small = contents.read(target.hash) if target.size <= LARGE else None
-        # Group and others come with the final mode, after the last byte: a private file is private all the time.
-        fd = os.open(name, _CREATE, target.mode & 0o700, dir_fd=directory)
+        # Nobody else gets into the stage, and no mode is wider than the final one, which the umask may have cut.
+        fd = os.open(name, _CREATE, target.mode, dir_fd=directory)
         try:
             if origin.share(step.path, target, fd):
                 pass
@@ -232,10 +233,12 @@ def _create(directory: int, name: bytes, step: Step, contents: Contents, sync: b
             else:
                 for chunk in contents.chunks(target.hash):
                     _write(fd, chunk)
-            os.fchmod(fd, target.mode)
+            found = os.fstat(fd)
+            if stat.S_IMODE(found.st_mode) != target.mode:
+                os.fchmod(fd, target.mode)
+                found = os.fstat(fd)
             if sync:
                 os.fsync(fd)
-            found = os.fstat(fd)
             if found.st_size != target.size:
                 raise IntegrityError(f"the stored content of {os.fsdecode(step.path)} has not the size of its entry")
             return found

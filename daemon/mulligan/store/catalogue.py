@@ -125,11 +125,11 @@ class Catalogue:
         found = self.db.execute("select * from content where hash = ?", (digest,)).fetchone()
         return None if found is None else Place(*found)
 
-    def known(self, digests: Collection[bytes]) -> list[bytes]:
-        """Those of a few hundred contents that have a place."""
+    def places_of(self, digests: Collection[bytes]) -> list[Place]:
+        """Where some hundred contents lie, by their hashes; those that are not known are left out."""
         marks = ", ".join("?" * len(digests))
-        query = f"select hash from content where hash in ({marks})"
-        return [digest for (digest,) in self.db.execute(query, tuple(digests))]
+        cursor = self.db.execute(f"select * from content where hash in ({marks})", tuple(digests))
+        return [Place(*found) for found in cursor]
 
     def place_by_id(self, content: int) -> Place | None:
         """Where a content lies, by its id."""

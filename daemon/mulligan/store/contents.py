@@ -7,7 +7,7 @@ import os
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from typing import TypeVar
 
 from mulligan.errors import IntegrityError
@@ -31,6 +31,7 @@ class Contents:
         self.directory, self._catalogue = directory, catalogue
         self._files: OrderedDict[int, int] = OrderedDict()
         self._lock = threading.Lock()
+        self._looked_up: dict[bytes, Place] = {}
         self.gone: Container[bytes] = ()
 
     def close(self) -> None:
@@ -39,9 +40,13 @@ class Contents:
             while self._files:
                 os.close(self._files.popitem()[1])
 
+    def look_up(self, digests: Collection[bytes]) -> None:
+        """Find out at once where some hundred contents lie that are about to be read; forgets those before."""
+        self._looked_up = {place.hash: place for place in self._catalogue().places_of(digests)}
+
     def place(self, digest: bytes) -> Place:
         """Where a content lies. Raises IntegrityError if the catalogue does not know it."""
-        found = self._catalogue().place(digest)
+        found = self._looked_up.get(digest) or self._catalogue().place(digest)
         if found is None:
             raise IntegrityError(
                 f"content {digest.hex()[:12]} is not in the store", hint="mulligan verify", hash=digest.hex()
@@ -187,8 +192,15 @@ class Contents:
 
     def holds(self, digest: bytes) -> bool:
         """Whether a content is stored and its record, with those that it builds on, is whole: else store it again."""
+        return self._is_whole(None if digest in self.gone else self._catalogue().place(digest))
+
+    def held(self, digests: Collection[bytes]) -> list[bytes]:
+        """Those of some hundred contents that `holds` is true of."""
+        places = self._catalogue().places_of(digests)
+        return [place.hash for place in places if place.hash not in self.gone and self._is_whole(place)]
+
+    def _is_whole(self, place: Place | None) -> bool:
         catalogue = self._catalogue()
-        place = None if digest in self.gone else catalogue.place(digest)
         try:
             while place is not None:
                 self.payload(place)

@@ -13,7 +13,7 @@ from mulligan.store.catalogue import Catalogue, connect
 from mulligan.store.contents import Contents
 from mulligan.store.search_index import SearchIndex
 
-_NICENESS = 10
+_NICENESS = 19
 #: Rows of a step: many are written at less cost, few keep a question's own step waiting for less long.
 _ROWS = 200
 

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 15.0
 #: Rows behind the index from which on a child is worth its start.
 _MANY = 200
+#: Rows since the last look that only a scan or a restore makes: it is waited for, not kept waiting.
+_AT_WORK = 1000
 
 
 class Indexing:
@@ -27,6 +29,7 @@ class Indexing:
     def __init__(self, store: Store, budget: Callable[[], int]) -> None:
         self._store, self._budget = store, budget
         self._seq = 0
+        self._looked: int | None = None
         self._lacks: str | None = None
 
     async def look(self) -> None:
@@ -38,7 +41,8 @@ class Indexing:
         seq = await asyncio.to_thread(lambda: self._store.catalogue().meta("seq"))
         if not os.path.exists(os.path.join(self._store.directory, NAME)):
             self._seq = 0  # it was thrown away, perhaps
-        if self._lacks or seq - self._seq < _MANY:
+        looked, self._looked = self._looked, seq
+        if self._lacks or seq - self._seq < _MANY or (looked is not None and seq - looked >= _AT_WORK):
             return
         words = ("-m", "mulligan.store.search_child", self._store.directory, str(self._budget()))
         process = await asyncio.create_subprocess_exec(sys.executable, *words, cwd="/")

@@ -53,6 +53,17 @@ def test_what_is_little_starts_no_process(store: Store) -> None:
     assert pending(store) == 199
 
 
+def test_while_a_scan_or_a_restore_makes_rows_it_is_waited_for(store: Store) -> None:
+    job = Indexing(store, lambda: BUDGET)
+    asyncio.run(job.look())
+    fill(store, 1000)
+    asyncio.run(job.look())
+    assert not Path(store.directory, search_index.NAME).exists()
+    fill(store, 999)
+    asyncio.run(job.look())
+    assert pending(store) == 0
+
+
 def test_a_child_ends_with_the_job(store: Store) -> None:
     for _ in range(10):
         fill(store, 500)
