@@ -103,6 +103,7 @@ def test_nothing_is_taken_before_a_call_if_the_tree_is_one_that_has_a_checkpoint
     replace(project / "a.txt", b"1\n")
     time.sleep(APART)
     one = [agent.call(first, "Bash", input={"command": "x"}), agent.result(first)]
+    time.sleep(APART)  # lines have milliseconds, and no client starts its hooks within one
     agent.before(second)  # before the client wrote what became of the first
     replace(project / "a.txt", b"2\n")
     time.sleep(APART)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -20,15 +21,16 @@ from mulligan.journal.reading_child import Answer, Request, Setup, frame, read_f
 from mulligan.model import ABSENT, Entry, Kind
 from mulligan.restore.plan import Step
 from mulligan.restore.stage import stage_name
-from mulligan.restore.stage_child import Half, Made
+from mulligan.restore.stage_child import Half, Made, StagingChildren
 from mulligan.store.store import Store
+from support.storing import opened
 
 #: More answers than a pipe holds (64 KiB).
 MANY = 3000
 
 
-def _start(module: str) -> subprocess.Popen[bytes]:
-    environ = os.environ | {"PYTHONUNBUFFERED": "1"}
+def _start(module: str, **environment: str) -> subprocess.Popen[bytes]:
+    environ = os.environ | {"PYTHONUNBUFFERED": "1"} | environment
     return subprocess.Popen([sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
 
 
@@ -83,6 +85,59 @@ def test_a_reading_child_that_is_stopped_answers_whole(tmp_path: Path) -> None:
         assert child.wait() == 0
     finally:
         store.close()
+
+
+def _ask_for_one_file(child: subprocess.Popen[bytes], tmp_path: Path, store: Store) -> None:
+    """Ask a reading child for a file and leave its standard input open, as whoever scans does."""
+    (tmp_path / "file").write_bytes(b"data")
+    setup = Setup(os.fsencode(tmp_path), store.pool, store.catalogue_path, 1 << 40, 0)
+    assert child.stdin is not None
+    child.stdin.write(frame(msgspec.msgpack.encode(setup)))
+    child.stdin.write(frame(msgspec.msgpack.encode(Request(1, [(b"", [b"file"])]))))
+    child.stdin.flush()
+
+
+def test_a_reading_child_answers_when_what_it_stored_is_durable(tmp_path: Path) -> None:
+    hits, gate = tmp_path / "hits", tmp_path / "gate"
+    faults = {
+        "MULLIGAN_FAULTS": "segment.sync=wait",
+        "MULLIGAN_FAULT_LOG": str(hits),
+        "MULLIGAN_FAULT_GATE": str(gate),
+    }
+    with opened(tmp_path / "store") as store, _start("mulligan.journal.reading_child", **faults) as child:
+        assert child.stdin is not None and child.stdout is not None
+        _ask_for_one_file(child, tmp_path, store)
+        _until(hits.exists)
+        assert select.select([child.stdout], [], [], 0)[0] == []
+        gate.touch()
+        data = read_frame(child.stdout)
+        assert data is not None
+        (item,) = msgspec.msgpack.decode(data, type=Answer).items
+        assert [placed.size for placed in item.contents] == [4]
+        child.stdin.close()
+        assert child.wait() == 0
+
+
+@pytest.mark.parametrize("point", ["segment.write", "segment.sync"])
+def test_a_reading_child_that_cannot_store_ends_and_answers_nothing(tmp_path: Path, point: str) -> None:
+    with (
+        opened(tmp_path / "store") as store,
+        _start("mulligan.journal.reading_child", MULLIGAN_FAULTS=f"{point}=enospc") as child,
+    ):
+        assert child.stdout is not None
+        _ask_for_one_file(child, tmp_path, store)
+        assert child.wait() == 1
+        assert child.stdout.read() == b""
+
+
+def test_staging_children_that_nothing_is_asked_of_are_ended(tmp_path: Path) -> None:
+    with opened(tmp_path / "store") as store:
+        children = StagingChildren(store.pool, store.catalogue_path)
+        children.start()
+        processes = [child.process for child in children._children]
+        assert [process.poll() for process in processes] == [None, None]
+        children.stop()
+        assert [process.returncode for process in processes] == [-signal.SIGKILL] * 2
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc for the state of a process")
