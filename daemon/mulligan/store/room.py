@@ -42,6 +42,8 @@ class Allowance:
         self._made = threading.Condition()
         self._makers = 0
         self._waits = True
+        # what was not stored last for want of room, in bytes
+        self._wanted = 0
         self._used: int | None = None
         self._written_then = 0
         #: In bytes; 0: there is no limit, or none is known yet.
@@ -54,7 +56,7 @@ class Allowance:
     def set_budget(self, budget: int) -> None:
         """From now on so many bytes may be taken; what could not be gained before may be to be gained now."""
         if budget != self.budget:
-            self.budget, self.tried, self.short = budget, 0, ""
+            self.budget, self.tried, self.short, self._wanted = budget, 0, "", 0
 
     def used(self, *, fresh: bool = False) -> int:
         """What is taken: as it was when it was last measured, and what came since."""
@@ -80,7 +82,11 @@ class Allowance:
         with self._made:
             if self._waits:
                 self._waits = self._made.wait_for(lambda: not self._makers or self.left >= needed, _WAIT_SECONDS)
-        return self.left >= needed
+        if self.left >= needed:
+            return True
+        if needed <= self.budget * (1 - _ENOUGH):  # there may be as much when room was made
+            self._wanted = needed
+        return False
 
     @contextmanager
     def making(self) -> Iterator[None]:
@@ -106,7 +112,10 @@ class Allowance:
     @property
     def is_due(self) -> bool:
         """Whether room is to be made now; not again while nothing can be gained."""
-        return bool(self.budget) and self.used() > max(self.budget * _DUE, self.tried)
+        return bool(self.budget) and (used := self.used()) > self.tried and self._is_short(used)
+
+    def _is_short(self, used: int) -> bool:
+        return used > self.budget * _DUE or used + self._wanted > self.budget
 
     def excess(self) -> int:
         """How many bytes are to go until there is enough room; 0 if there is."""
@@ -115,7 +124,7 @@ class Allowance:
     def judge(self) -> int:
         """Note whether what was tried has kept the budget; returns what is used."""
         used = self.used(fresh=True)
-        is_short = used > self.budget * _DUE
+        is_short, self._wanted = self._is_short(used), 0
         self.tried = used + int(self.budget * _GROWN) if is_short else 0
         self.short = "the budget is used up by what is kept in any case" if is_short else ""
         return used
