@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 APP = "mulligan"
@@ -110,3 +110,13 @@ def claude_config_dirs(environ: Mapping[str, str]) -> list[str]:
     home = home_of(environ)
     found = [environ.get("CLAUDE_CONFIG_DIR"), os.path.join(home, ".claude"), os.path.join(home, ".config/claude")]
     return list(dict.fromkeys(os.path.abspath(path) for path in found if path))
+
+
+def nearest(directory: str, marks: Collection[str]) -> str:
+    """The nearest directory from here up in which one of some names stands; else this."""
+    path = directory
+    while path != os.path.dirname(path):
+        if any(os.path.exists(os.path.join(path, name)) for name in marks):
+            return path
+        path = os.path.dirname(path)
+    return directory

@@ -19,7 +19,6 @@ from mulligan.agents.settings_file import (
     Integration,
     broken,
     client_command,
-    nearest,
     read_bytes,
     read_text,
     state_dir_of,
@@ -27,7 +26,7 @@ from mulligan.agents.settings_file import (
     written,
 )
 from mulligan.errors import RefusedError
-from mulligan.paths import home_of, places
+from mulligan.paths import home_of, nearest, places
 from mulligan.service.plan import File, Plan, Step, apply
 
 SCOPES = ("user", "project")

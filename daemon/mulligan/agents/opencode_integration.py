@@ -19,7 +19,6 @@ from mulligan.agents.settings_file import (
     broken,
     client_command,
     mode_of,
-    nearest,
     read_bytes,
     read_text,
     state_dir_of,
@@ -27,7 +26,7 @@ from mulligan.agents.settings_file import (
     written,
 )
 from mulligan.errors import RefusedError
-from mulligan.paths import home_of
+from mulligan.paths import home_of, nearest
 from mulligan.service.plan import File, Plan, Removal, Step, apply
 
 PLUGIN = "opencode/mulligan.js"

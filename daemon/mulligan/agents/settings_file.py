@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mulligan.agents.jsonc import JsoncError
@@ -30,16 +30,6 @@ class Integration:
     def changed(self) -> bool:
         """Whether there is anything to do."""
         return bool(self.plan.steps) or self.forsaken
-
-
-def nearest(directory: str, marks: Sequence[str]) -> str:
-    """The nearest directory from here up in which one of some names stands; else this."""
-    path = directory
-    while path != os.path.dirname(path):
-        if any(os.path.exists(os.path.join(path, name)) for name in marks):
-            return path
-        path = os.path.dirname(path)
-    return directory
 
 
 def without_ours(settings: str, take_out: Callable[[str], str | None]) -> tuple[str | None, str | None, list[Step]]:

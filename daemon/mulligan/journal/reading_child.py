@@ -103,7 +103,13 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     try:
         with Answers(answers) as durable:
             segments = ReadingSegments(
-                setup.pool, catalogue, contents, durable, limit=setup.segment_limit, room=setup.room
+                setup.pool,
+                catalogue,
+                contents,
+                durable,
+                limit=setup.segment_limit,
+                room=setup.room,
+                no_room=setup.no_room,
             )
             reader = _Reader(root_fd, setup, segments)
             while (data := read_frame(requests)) is not None:
@@ -175,7 +181,7 @@ class _Reader:
         return _Read(reading, blocks, refused)
 
     def _refusal(self, digest: bytes, data: bytes | None) -> str:
-        return self._segments.refuses(digest, len(data or b""), self._setup.no_room)
+        return self._segments.refuses(digest, len(data or b""))
 
     def _store(self, read: list[_Read]) -> list[Item]:
         self._segments.look_up([one.reading.entry.hash for one in read if one.reading.entry.kind == Kind.FILE])

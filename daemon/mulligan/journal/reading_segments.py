@@ -78,12 +78,23 @@ class Answers:
 
 
 class ReadingSegments:
-    """The segments that one child fills; a segment is left at `limit` bytes, `room` bytes are all that it may take."""
+    """The segments that one child fills.
+
+    A segment is left at `limit` bytes; `room` bytes are all that may be taken, and `no_room` is said of what is more.
+    """
 
     def __init__(
-        self, directory: str, catalogue: Catalogue, contents: Contents, answers: Answers, *, limit: int, room: int
+        self,
+        directory: str,
+        catalogue: Catalogue,
+        contents: Contents,
+        answers: Answers,
+        *,
+        limit: int,
+        room: int,
+        no_room: str,
     ) -> None:
-        self._directory, self._limit, self._room = directory, limit, room
+        self._directory, self._limit, self._room, self._no_room = directory, limit, room, no_room
         self._contents, self._answers = contents, answers
         self._purged = set(catalogue.purged())
         self._writer: SegmentWriter | None = None
@@ -99,11 +110,11 @@ class ReadingSegments:
         """Whether a content that was looked up is new, or to be stored again because it is damaged."""
         return digest not in self._stored
 
-    def refuses(self, digest: bytes, size: int, no_room: str) -> str:
+    def refuses(self, digest: bytes, size: int) -> str:
         """Why a content that is new may not be stored; "" if it may, although nothing of it could be compressed."""
         if digest in self._purged:  # of what is purged meanwhile the log takes nothing
             return PURGED
-        return no_room if self._room < size + RECORD_HEADER_SIZE else ""
+        return self._no_room if self._room < size + RECORD_HEADER_SIZE else ""
 
     def store(self, encoded: Encoded) -> Placed:
         """Append a content that is new; it is written with others. Raises OSError."""

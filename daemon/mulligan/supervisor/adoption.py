@@ -8,22 +8,13 @@ from collections.abc import Callable
 
 from mulligan.config import Config
 from mulligan.errors import MulliganError
+from mulligan.paths import nearest
 from mulligan.project.registry import Registry
 from mulligan.project.worker import ProjectWorker
 
 log = logging.getLogger(__name__)
 _VCS = (".git", ".hg", ".svn", ".jj")
 _MISSING = "the directory does not exist"
-
-
-def root_of(cwd: str) -> str:
-    """The top of the working copy that a directory lies in, else the directory itself."""
-    path = cwd
-    while path != os.path.dirname(path):
-        if any(os.path.exists(os.path.join(path, name)) for name in _VCS):
-            return path
-        path = os.path.dirname(path)
-    return cwd
 
 
 def too_big(root: str, max_files: int, max_bytes: int) -> str:
@@ -81,7 +72,7 @@ class Adoption:
         if not os.path.isdir(cwd):
             return None, _MISSING
         real = os.path.realpath(cwd)
-        root = root_of(real)
+        root = nearest(real, _VCS)
         if root != real and self._registry.refuse(os.fsencode(root)):
             root = real  # a home directory under version control holds projects that are not
         raw = os.fsencode(root)
