@@ -114,6 +114,8 @@ def test_clear_asks(client: Client) -> None:
     assert client.json("load")["exists"]
     assert client.json("clear", "--yes") == {"session_id": SESSION, "cleared": True, "snapshots": 1}
     assert not client.json("load")["exists"] and client.json("list")["snapshots"] == []
+    client("save", '{"goal": "without a title"}')
+    assert client("clear", "--dry-run")[0] == f"session {SHORT}: untitled, 0 snapshots to be deleted for good\n"
 
 
 def test_snapshots(client: Client) -> None:

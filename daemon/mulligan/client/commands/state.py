@@ -145,7 +145,7 @@ def clear(args: argparse.Namespace, context: Context) -> int:
 
     def plan(result: JsonObject) -> None:
         session = visible(str(result.get("session_id") or ""))[:8]
-        title = visible(str(result.get("title") or "no state"))
+        title = visible(str(result.get("title") or ("untitled" if result.get("exists") else "no state")))
         snapshots = counted(int(result.get("snapshots") or 0), "snapshot")
         context.line(f"session {session}: {title}, {snapshots} to be deleted for good", "look")
 
