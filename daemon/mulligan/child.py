@@ -1,20 +1,25 @@
-"""One question to a niced process of our own, whole on its standard input, and its answer on its standard output."""
+"""Questions to niced processes of our own on their standard input, and the answers on their standard output.
+
+Most get one question, whole, and end with its answer; with frames around them there may be several.
+"""
 
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
 _LOOK_SECONDS = 0.2
+_LENGTH = struct.Struct("<I")
 
 
 class ChildError(Exception):
@@ -26,7 +31,7 @@ class ChildError(Exception):
 
 
 class Child:
-    """A process that runs a module and waits for its one question. Whoever starts one asks or stops it."""
+    """A process that runs a module and waits to be asked: once, or in frames. Whoever starts one asks or stops it."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -50,10 +55,28 @@ class Child:
                 pass
         raise ChildError(process.returncode)
 
+    def send(self, question: msgspec.Struct) -> None:
+        """Give it a question in a frame. Raises ChildError if it has ended."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(frame(msgspec.msgpack.encode(question)))
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise ChildError(self.process.wait()) from None
+
+    def receive(self, kind: type[T]) -> T:
+        """Its next answer in a frame. Raises ChildError if there is none."""
+        assert self.process.stdout is not None
+        data = read_frame(self.process.stdout)  # type: ignore[arg-type]
+        if data is None:
+            raise ChildError(self.process.wait())
+        return msgspec.msgpack.decode(data, type=kind)
+
     def stop(self) -> None:
         """End it, if it has not ended."""
-        with self.process as process:
-            process.kill()
+        self.process.kill()
+        with suppress(BrokenPipeError), self.process:
+            pass  # closes its pipes and waits for it
 
 
 def ask(
@@ -77,10 +100,30 @@ def ask(
     return child.ask(question, kind, seconds=seconds)
 
 
-def question(kind: type[T], niceness: int) -> T:
-    """What this process is asked. It ends when whoever asks is gone: another one may be about to ask the same."""
+def frame(data: bytes) -> bytes:
+    """A frame around some bytes: their length goes ahead."""
+    return _LENGTH.pack(len(data)) + data
+
+
+def read_frame(stream: BinaryIO) -> bytes | None:
+    """What is in the next frame, or None at the end of the stream."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    data = stream.read(length)
+    return data if len(data) == length else None
+
+
+def begin(niceness: int) -> None:
+    """Be a child. It ends when whoever asks is gone: another one may be about to ask the same."""
     os.nice(niceness)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def question(kind: type[T], niceness: int) -> T:
+    """What this process is asked, whole; it `begin`s with that."""
+    begin(niceness)
     try:
         return msgspec.msgpack.decode(sys.stdin.buffer.read(), type=kind)
     except msgspec.DecodeError:
@@ -95,6 +138,10 @@ def _end_with(parent: int) -> None:
 
 def answer(found: msgspec.Struct) -> None:
     """Give the answer of this process, if whoever asked is still there."""
-    # not sys.stdout: with PYTHONUNBUFFERED a signal may cut what it writes
-    with suppress(BrokenPipeError), open(sys.stdout.fileno(), "wb", closefd=False) as answers:
+    with suppress(BrokenPipeError), standard_output() as answers:
         answers.write(msgspec.msgpack.encode(found))
+
+
+def standard_output() -> BinaryIO:
+    """Where answers go. Not `sys.stdout`: with PYTHONUNBUFFERED a signal may cut what that writes."""
+    return open(sys.stdout.fileno(), "wb", closefd=False)

@@ -8,13 +8,13 @@ child's own and are durable before the answer that names them, so a kill loses o
 from __future__ import annotations
 
 import os
-import struct
 import sys
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 import msgspec
 
+from mulligan.child import frame, read_frame, standard_output
 from mulligan.clock import Clock
 from mulligan.descent import open_directory, open_root
 from mulligan.journal.reading import Reading, read_named, vanished
@@ -27,7 +27,6 @@ from mulligan.store.placed import Placed
 from mulligan.store.room import NO_ROOM
 from mulligan.store.segments import SEGMENT_LIMIT
 
-_LENGTH = struct.Struct("<I")
 _NICENESS = 5
 #: Files that are read before it is asked what of them is stored: a query for each takes longer than reading it.
 _TOGETHER, _TOGETHER_BYTES = 100, 1 << 20
@@ -74,21 +73,6 @@ class Answer(msgspec.Struct, array_like=True):
 
     number: int
     items: list[Item]
-
-
-def read_frame(stream: BinaryIO) -> bytes | None:
-    """One length-prefixed frame, or None at the end of the stream."""
-    head = stream.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        return None
-    (length,) = _LENGTH.unpack(head)
-    data = stream.read(length)
-    return data if len(data) == length else None
-
-
-def frame(data: bytes) -> bytes:
-    """A frame around some bytes."""
-    return _LENGTH.pack(len(data)) + data
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -203,8 +187,7 @@ def main() -> int:
     """Serve the parent; it ends the child by closing the requests."""
     os.nice(_NICENESS)
     os.umask(0o077)
-    # not sys.stdout: with PYTHONUNBUFFERED a signal may cut what it writes
-    with open(sys.stdout.fileno(), "wb", closefd=False) as answers:
+    with standard_output() as answers:
         serve(sys.stdin.buffer, answers)
     return 0
 

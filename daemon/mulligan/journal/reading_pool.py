@@ -15,8 +15,9 @@ from typing import BinaryIO, Generic, TypeVar
 
 import msgspec
 
+from mulligan.child import frame, read_frame
 from mulligan.errors import MulliganError
-from mulligan.journal.reading_child import CHILDREN, Answer, Item, Request, Setup, frame, read_frame
+from mulligan.journal.reading_child import CHILDREN, Answer, Item, Request, Setup
 
 #: Requests that a child may have before it answered the first: enough to keep it busy, few enough for its pipe.
 _AHEAD = 3

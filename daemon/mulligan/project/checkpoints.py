@@ -26,7 +26,8 @@ class Request:
 
     `parent` None means the project's current checkpoint. `moment` FOREVER means now; `cut` and `timestamp` are given
     for one that stands at another position.
-    `only_if_different`: none is taken if the tree equals the parent's.
+    `only_if_different`: none is taken if the tree equals the parent's. `counts` are what differs from the parent, where
+    that is known.
     """
 
     trigger: str
@@ -47,6 +48,7 @@ class Request:
     incomplete: list[tuple[bytes, str]] = field(default_factory=list)
     cut: Cut | None = None
     timestamp: int = 0
+    counts: Counts | None = None
 
 
 def new_id() -> str:
@@ -67,18 +69,22 @@ class Counts:
         """Changed files."""
         return self.added + self.modified + self.deleted
 
-
-def count_changes(catalogue: Catalogue, project: int, before: Cut, after: Cut) -> Counts:
-    """Files and links added, modified and deleted from one cut to another; what was unknown counts as neither."""
-    counts = Counts()
-    for old, new, count in catalogue.kinds_changed(project, before, after):
+    def count(self, old: Kind, new: Kind, times: int = 1) -> None:
+        """Count paths that were one kind and are another now; what was unknown counts as neither."""
         was, is_ = old in (Kind.FILE, Kind.LINK), new in (Kind.FILE, Kind.LINK)
         if was and is_:
-            counts.modified += count
+            self.modified += times
         elif is_ and old != Kind.UNKNOWN:
-            counts.added += count
+            self.added += times
         elif was and new != Kind.UNKNOWN:
-            counts.deleted += count
+            self.deleted += times
+
+
+def count_changes(catalogue: Catalogue, project: int, before: Cut, after: Cut) -> Counts:
+    """Files and links added, modified and deleted from one cut to another."""
+    counts = Counts()
+    for old, new, times in catalogue.kinds_changed(project, before, after):
+        counts.count(old, new, times)
     return counts
 
 
@@ -92,7 +98,7 @@ def make_checkpoint(
     parent = catalogue.checkpoint(request.parent) if request.parent else None
     counts = Counts(added=project.files + project.links)
     if parent is not None:
-        counts = count_changes(catalogue, project.id, parent.cut, cut)
+        counts = request.counts or count_changes(catalogue, project.id, parent.cut, cut)
         if request.only_if_different and not _differs(catalogue, project.id, parent.cut, cut):
             return None
     size, difference = project.size, 0

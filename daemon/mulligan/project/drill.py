@@ -19,7 +19,7 @@ from mulligan.errors import BusyError, IntegrityError, MulliganError
 from mulligan.model import ABSENT, Checkpoint, Entry, Kind
 from mulligan.restore.apply import apply
 from mulligan.restore.plan import Change, Plan, make_plan
-from mulligan.restore.stage_child import StagingChildren
+from mulligan.restore.staging_children import StagingChildren
 from mulligan.restore.tree import Nearby, Tree, look
 from mulligan.store.atomic import make_private_directory
 from mulligan.store.digest import ZERO_DIGEST, add_digest, entry_digest

@@ -25,7 +25,7 @@ from mulligan.project.naming import Position
 from mulligan.project.worker import ProjectWorker
 from mulligan.restore.apply import apply
 from mulligan.restore.plan import Change, Outcome, Plan, make_plan
-from mulligan.restore.stage_child import StagingChildren
+from mulligan.restore.staging_children import StagingChildren
 from mulligan.store.atomic import sync_directory
 from mulligan.store.store import Store
 

@@ -16,7 +16,8 @@ from mulligan.store.log import Receipt
 from mulligan.store.records import AnyFact, RowsFact
 
 #: Rows of one batch, and how many batches may be on their way to the disk.
-_ROWS, _BATCHES = 1000, 2
+_ROWS, _BATCHES = 1000, 30
+_RESTORED, _NAMED = int(Flag.RESTORED), int(Flag.NAMED)
 
 
 class OutcomeRows:
@@ -35,7 +36,7 @@ class OutcomeRows:
     def book(self, done: Done) -> None:
         """Something is done, and no version of the path was captured on the way. What fails is told by `finish`."""
         self._booked.add(done.path)
-        self._add(done.path, done.after, self._at, done.stat, Flag.RESTORED)
+        self._add(done.path, done.after, self._at, done.stat, _RESTORED)
         if len(self._rows) >= _ROWS:
             self._ahead.append(self._worker.store.log.submit(self._take(), bulk=True))
             # wait for the oldest batch; one that failed stays, for `finish` to raise
@@ -55,13 +56,13 @@ class OutcomeRows:
         for done in left:
             live = lives.get(done.path)
             if live is None or live.entry != done.after or done.path in captured:
-                self._add(done.path, done.after, self._at + 2, done.stat, Flag.RESTORED)
+                self._add(done.path, done.after, self._at + 2, done.stat, _RESTORED)
         while self._ahead:
             self._ahead.popleft().result()
         return self._take()
 
     def _add(self, path: bytes, entry: Entry, at: int, stat: Stat | None, flags: int) -> None:
-        named = Flag.NAMED if path in self._worker.capture.named else 0
+        named = _NAMED if path in self._worker.capture.named else 0
         self._rows.append(Row(path, entry, at, at, flags | named))
         self._stats.append(stat or Stat(seen=at))
 

@@ -17,15 +17,15 @@ from mulligan.errors import ConflictError, NotFoundError
 from mulligan.faults import point
 from mulligan.journal.reading import settled
 from mulligan.model import PURGED, Checkpoint, Cut, Entry, Kind, Stat, covers
-from mulligan.project.checkpoints import Request
+from mulligan.project.checkpoints import Counts, Request
 from mulligan.project.naming import Position
 from mulligan.project.outcome_rows import OutcomeRows
 from mulligan.project.worker import ProjectWorker
 from mulligan.restore.apply import apply
 from mulligan.restore.plan import Change, Outcome, Plan, Step, ancestors, make_plan, same
 from mulligan.restore.recovery import recover
-from mulligan.restore.stage_child import StagingChildren
-from mulligan.store.catalogue import UNSEEN, Live
+from mulligan.restore.staging_children import StagingChildren
+from mulligan.store.catalogue import UNSEEN, Live, WayBack
 from mulligan.store.records import AnyFact, CurrentFact, OperationFact
 
 _DONE, _ROLLED_BACK = "done", "rolled_back"
@@ -49,6 +49,8 @@ class Restorer:
 
     def __init__(self, worker: ProjectWorker, agreed: str = "") -> None:
         self._worker, self._store, self._agreed = worker, worker.store, agreed
+        #: What the last plan found to differ between a whole cut and the live tree.
+        self._differences: tuple[Cut, list[WayBack]] | None = None
 
     def _require_agreed(self, plan: Plan) -> None:
         """Raise ConflictError if what would be done now is not what was agreed to."""
@@ -60,25 +62,28 @@ class Restorer:
         self._worker.sync()
         catalogue, project = self._store.catalogue(), self._worker.record()
         found = list(catalogue.ways_back(project, position.cut, paths))
-        chosen = {live.path for _, live in found if covers(paths, live.path)}
+        self._differences = None if paths else (position.cut, found)
+        chosen = {way.path for way in found if covers(paths, way.path)}
         needed = {above for path in chosen for above in ancestors(path)} if paths else set()
         changes, foreign, unknown, is_foreign = [], [], dict[bytes, bool](), self._foreign()
-        for target, live in found:
-            path = live.path
+        for way in found:
+            path, target = way.path, way.entry
             if is_foreign(path):
-                foreign += [Step(path, live.entry, target, None, FOREIGN)] if path in chosen else []
+                foreign += [Step(path, way.live, target, None, FOREIGN)] if path in chosen else []
                 continue
-            missing = target.kind == Kind.DIR and live.entry.kind != Kind.DIR
+            missing = target.kind == Kind.DIR and way.live.kind != Kind.DIR
             if path in chosen or (path in needed and missing):
                 if target.kind == Kind.ABSENT and self._was_unknown(path, position.cut, unknown):
                     target = UNSEEN
-                changes.append(Change(path, target, live.entry, self._proof(live)))
+                changes.append(Change(path, target, way.live, self._proof(way)))
         plan = make_plan(changes, force=force)
+        foreign.sort(key=lambda step: step.path)
         return msgspec.structs.replace(plan, kept=plan.kept + foreign)
 
-    def _proof(self, live: Live | None) -> Stat | None:
+    def _proof(self, live: Live | WayBack | None) -> Stat | None:
         """The stat that proves a path to be as recorded, if the journal has one that can."""
-        return live.stat if live is not None and settled(live.stat, self._store.clock.correction) else None
+        stat = live.stat if live is not None else None
+        return stat if stat is not None and settled(stat, self._store.clock.correction) else None
 
     def _was_unknown(self, path: bytes, cut: Cut, known: dict[bytes, bool]) -> bool:
         """Whether what has no entry in a cut lay in a directory that was unknown then: nobody saw it absent.
@@ -198,8 +203,16 @@ class Restorer:
 
     def _way_back(self, description: str, session: str) -> Checkpoint:
         """The pre-restore checkpoint: always taken, on the project's branch, not current."""
-        current = self._store.catalogue().current(self._worker.project_id)
-        request = Request("pre_restore", session, description, parent=current, make_current=False)
+        catalogue = self._store.catalogue()
+        current = catalogue.current(self._worker.project_id)
+        parent = catalogue.checkpoint(current) if current else None
+        counts = None
+        if self._differences and parent and parent.cut == self._differences[0]:
+            counts = Counts()
+            for way in self._differences[1]:
+                counts.count(way.entry.kind, way.live.kind)
+        self._differences = None
+        request = Request("pre_restore", session, description, parent=current, make_current=False, counts=counts)
         made = self._worker.commit_checkpoint(request)
         assert made is not None
         return made

@@ -7,7 +7,8 @@ caller writes "done" with the rows of the outcome.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from mulligan import faults
 from mulligan.errors import MulliganError
 from mulligan.restore.plan import Outcome, Plan
-from mulligan.restore.run import Booked, Run, Stager, never
+from mulligan.restore.run import VERY_MANY, Booked, Run, Stager, never
 from mulligan.restore.stage import Contents, open_stage
 from mulligan.restore.swap import Capture
 from mulligan.restore.tree import Tree, split
@@ -59,12 +60,12 @@ def apply(
     plan = msgspec.structs.replace(plan, force=force)
     for step in plan.steps():
         split(step.path)
-    with Tree(root, identity) as tree:
+    with Tree(root, identity) as tree, _started(stager, plan) as ready:
         log.begin(plan)
         faults.point("restore.begin")
         stage = open_stage(tree, staging, operation)
         run = Run(tree, stage, plan, contents, capture, resumed=False)
-        run.stager = stager
+        run.stager = ready
         run.booked = booked or run.booked
         run.origin = origin
         try:
@@ -80,6 +81,19 @@ def apply(
             ) from error
         faults.point("restore.staged")
         return run.finish(now)
+
+
+@contextmanager
+def _started(stager: Stager | None, plan: Plan) -> Iterator[Stager | None]:
+    """The stager while a plan is applied that is big enough for it: it gets ready while the plan is logged."""
+    if stager is None or len(plan.write) < VERY_MANY:
+        yield None
+        return
+    stager.start()
+    try:
+        yield stager
+    finally:
+        stager.stop()
 
 
 __all__ = ["Capture", "Contents", "OperationLog", "apply", "never"]

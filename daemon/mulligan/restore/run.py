@@ -9,15 +9,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from mulligan import faults
 from mulligan.errors import IntegrityError, MulliganError
-from mulligan.model import ABSENT, Entry, Kind
+from mulligan.model import ABSENT, Entry, Kind, Stat
 from mulligan.restore import exchange
 from mulligan.restore.directories import OPEN_BITS, Directories, is_mode_only
 from mulligan.restore.plan import Done, Outcome, Plan, Step, same, same_content, sqlite_base
+from mulligan.restore.read_back import may_be, read_back
 from mulligan.restore.sqlite import in_use
 from mulligan.restore.stage import MANY, Contents, Job, Stage, Staged, stage_files, stage_name
 from mulligan.restore.subtrees import Subtrees, is_open
@@ -33,6 +34,8 @@ def never() -> int:
 #: From this many files on, other processes stage them.
 VERY_MANY = 1000
 
+#: The number of a step, and what lstat says of its path.
+Looked = tuple[int, Stat]
 #: Gets what is done as soon as it was read back, but for paths of which a version was captured on the way.
 Booked = Callable[[Done], None]
 
@@ -43,11 +46,17 @@ class Stager(Protocol):
     def start(self) -> None:
         """Be ready soon: `stage` may be called, and `stop` is."""
 
-    def stage(self, stage_dir: bytes, jobs: list[Job], careful: bool) -> Staged:
-        """As `stage_files`."""
+    def stage(self, stage_dir: bytes, jobs: Iterable[Job], directories: list[tuple[bytes, int]]) -> Staged:
+        """As `stage_files`, with the directories of subtrees; `seen` is without the files in those."""
+
+    def look(self, root: bytes, identity: tuple[int, int], moves: dict[bytes, int], seen: int) -> Iterator[Looked]:
+        """What was staged in subtrees that were moved: each file that was read back in the tree and is its target.
+
+        `seen` is journal time before the looks. What is missing is to be looked at again. Raises nothing.
+        """
 
     def stop(self) -> None:
-        """It is not needed any more."""
+        """It is not needed any more. Idempotent."""
 
 
 class Run:
@@ -72,17 +81,16 @@ class Run:
         self._omitted: set[int] = set()
         self._changed: dict[int, Seen] = {}
 
-    def _jobs(self) -> list[Job]:
+    def _jobs(self) -> Iterator[Job]:
         """The steps that need something staged; others are staged when they turn out to need it."""
-        needed = [(index, step) for index, step in enumerate(self.steps) if self._needs_stage(step)]
-        if len(needed) >= MANY and not self.resumed:
-            self.subtrees.find(self.steps, self._in_sets)
-        return [(index, step, self.subtrees.place(index, step)) for index, step in needed]
+        for index, step in enumerate(self.steps):
+            if self._needs_stage(step):
+                yield index, step, self.subtrees.place(index, step)
 
     def _needs_stage(self, step: Step) -> bool:
         target, expected = step.target, step.expected
         if self.resumed:
-            return target.kind in (Kind.FILE, Kind.LINK) and not _may_be(target, self._status(step.path))
+            return target.kind in (Kind.FILE, Kind.LINK) and not may_be(target, self._status(step.path))
         if target.kind == Kind.DIR:
             return expected.kind in (Kind.FILE, Kind.LINK)
         if same_content(expected, target):
@@ -107,14 +115,7 @@ class Run:
         Raises IntegrityError if the store cannot give a content, unless the plan is forced or the run is resumed: then
         those paths are listed and left out. Raises OSError.
         """
-        if self.stager is None or len(self.plan.write) < VERY_MANY:
-            staged = self._staged(None)
-        else:
-            self.stager.start()  # while it is worked out what there is to stage
-            try:
-                staged = self._staged(self.stager)
-            finally:
-                self.stager.stop()
+        staged = self._staged()
         if staged.damaged and not (self.plan.force or self.resumed):
             paths = [self.steps[index].path for index, _ in staged.damaged]
             raise IntegrityError(
@@ -127,18 +128,19 @@ class Run:
         self._omitted = {index for index, _ in staged.damaged}
         self.skipped += [(self.steps[index].path, reason) for index, reason in staged.damaged]
 
-    def _staged(self, stager: Stager | None) -> Staged:
-        """Stage what the steps need, durably, by the stager if there is one."""
-        jobs = self._jobs()
+    def _staged(self) -> Staged:
+        """Stage what the steps need, durably."""
+        if len(self.plan.write) >= MANY and not self.resumed:
+            self.subtrees.find(self.steps, self._in_sets)
         self.stage.make_room(len(self.steps))
+        if self.stager is not None:
+            staged = self.stager.stage(self.stage.path, self._jobs(), self.subtrees.directories)
+            exchange.sync_filesystem(self.stage.fd)
+            return staged
         self.subtrees.make()
+        jobs = list(self._jobs())
         few = len(jobs) < MANY
-        if stager is not None:
-            staged = stager.stage(self.stage.path, jobs, self.resumed)
-        else:
-            staged = stage_files(
-                self.stage.path, jobs, self.contents, sync=few, careful=self.resumed, origin=self.origin
-            )
+        staged = stage_files(self.stage.path, jobs, self.contents, sync=few, careful=self.resumed, origin=self.origin)
         if not few:
             exchange.sync_filesystem(self.stage.fd)
         return staged
@@ -147,9 +149,12 @@ class Run:
         """Take every step but the modes of directories. Errors of single paths are listed, none is raised."""
         self.directories.open(self.steps, resumed=self.resumed)
         for index, step in enumerate(self.steps):
-            if index in self._omitted or step.path in self._in_sets or is_mode_only(step):
+            if index in self._omitted:
                 continue
-            self._take(index, step)
+            if self.subtrees.taken(index):
+                self.done.append((index, ABSENT))
+            elif step.path not in self._in_sets and not is_mode_only(step):
+                self._take(index, step)
         if self.plan.sets:
             numbers = {step.path: index for index, step in enumerate(self.steps)}
             for members in self.plan.sets:
@@ -199,8 +204,8 @@ class Run:
 
     def _already(self, step: Step, before: os.stat_result | None, directory: int, name: bytes) -> Entry | None:
         """The entry before if the path has its target; None if the step is to be taken. Raises NotTakenError."""
-        expected = step.expected.kind == Kind.UNKNOWN or _may_be(step.expected, before)
-        reached = (self.resumed or not expected) and _may_be(step.target, before)
+        expected = step.expected.kind == Kind.UNKNOWN or may_be(step.expected, before)
+        reached = (self.resumed or not expected) and may_be(step.target, before)
         if reached and same(look(directory, name), step.target):
             return step.expected if self.resumed else step.target
         if before is not None and kind_of(before.st_mode) == Kind.SPECIAL:
@@ -267,8 +272,10 @@ class Run:
         return step.expected
 
     def _ensure_staged(self, index: int, step: Step) -> None:
+        if self.subtrees.take_out(index, step):
+            found = os.stat(stage_name(index), dir_fd=self.stage.fd, follow_symlinks=False)
+            self.swapper.staged[index] = Seen(inode_of(found), step.target)
         if index in self.swapper.staged:
-            self.subtrees.take_out(index, step)
             return
         jobs = [(index, step, stage_name(index))]
         staged = stage_files(self.stage.path, jobs, self.contents, sync=True, careful=True)
@@ -366,44 +373,31 @@ class Run:
             exchange.sync_filesystem(self.tree.fd)
 
     def _read_back(self, now: Callable[[], int]) -> tuple[list[Done], list[bytes]]:
-        """Look at every path that was done: its entry with a stat for the journal, and the paths that are different.
-
-        A staged inode that still has its size and mtime is proof of its bytes: they came verified from the store, and
-        a write since would have moved the mtime. Everything else is read.
-        """
-        done, differs = [], []
+        """Look at every path that was done: its entry with a stat for the journal, and the paths that are different."""
+        items: dict[int, Done] = {}
+        differs = []
         captured = {path for path, _ in self.swapper.captured}
+
+        def book(index: int, before: Entry, found: Stat | None) -> None:
+            step = self.steps[index]
+            items[index] = item = Done(step.path, before, step.target, found)
+            if step.path not in captured:
+                self.booked(item)
+
+        if self.stager is not None:
+            for index, looked in self.stager.look(self.tree.root, self.tree.identity, self.subtrees.moves, now()):
+                book(index, ABSENT, looked)
         with Nearby(self.tree) as nearby:
             for index, before in self.done:
+                if index in items:
+                    continue
                 step, seen = self.steps[index], now()
-                found, equal = self._check(index, step, nearby)
+                staged = self.swapper.staged.get(index) or self._changed.get(index)
+                found, equal = read_back(step, nearby, staged, self.subtrees.moved(step))
                 if not equal:
                     differs.append(step.path)
-                item = Done(step.path, before, step.target, recorded(found, seen) if found and equal else None)
-                done.append(item)
-                if step.path not in captured:
-                    self.booked(item)
-        return done, differs
-
-    def _check(self, index: int, step: Step, nearby: Nearby) -> tuple[os.stat_result | None, bool]:
-        try:
-            directory, name = nearby.parent(step.path)
-        except OSError as error:
-            absent = error.errno in (errno.ENOENT, errno.ENOTDIR)
-            return None, absent and step.target.kind == Kind.ABSENT
-        found = status(directory, name)
-        if found is None or step.target.kind == Kind.ABSENT:
-            return found, found is None and step.target.kind == Kind.ABSENT
-        if not _may_be(step.target, found):
-            return found, False
-        seen = self.swapper.staged.get(index) or self._changed.get(index)
-        if (
-            step.target.kind == Kind.FILE
-            and seen is not None
-            and seen.unchanged(directory, name, found, self.subtrees.moved(step))
-        ):
-            return found, True
-        return found, same(look(directory, name), step.target)
+                book(index, before, recorded(found, seen) if found and equal else None)
+        return [items[index] for index, _ in self.done], differs
 
 
 def _owner(found: os.stat_result) -> tuple[int, int]:
@@ -413,15 +407,3 @@ def _owner(found: os.stat_result) -> tuple[int, int]:
 def listed(steps: list[Step]) -> list[tuple[bytes, str]]:
     """Paths and reasons of the steps that a plan leaves alone."""
     return [(step.path, step.reason) for step in steps]
-
-
-def _may_be(entry: Entry, found: os.stat_result | None) -> bool:
-    """Whether lstat does not contradict an entry."""
-    if found is None or entry.kind == Kind.ABSENT:
-        return found is None and entry.kind == Kind.ABSENT
-    if kind_of(found.st_mode) != entry.kind:
-        return False
-    mode = stat.S_IMODE(found.st_mode)
-    if entry.kind == Kind.DIR:
-        return mode in (entry.mode, entry.mode | OPEN_BITS)
-    return entry.kind == Kind.LINK or (mode == entry.mode and found.st_size == entry.size)

@@ -119,6 +119,11 @@ def subtree_name(index: int) -> bytes:
     return _SUBTREES + b"%d" % index
 
 
+def in_subtree(name: bytes) -> bool:
+    """Whether a name of the stage lies in a new directory that goes into the tree as a whole."""
+    return name.startswith(_SUBTREES)
+
+
 def step_number(name: bytes) -> int | None:
     """The step whose file has a name in the stage; None for a foreign one."""
     number = name.rpartition(b"/")[2].partition(b".")[0]

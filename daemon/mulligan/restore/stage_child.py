@@ -1,52 +1,62 @@
-"""Staging a big restore in child processes: reading, decoding, checking and writing thousands of files.
+"""The child process that stages for a big restore: `python -m mulligan.restore.stage_child`.
 
-`StagingChildren` share `stage_files` between two niced children, each with the half of the stage's buckets:
-`python -m mulligan.restore.stage_child` gets its half on standard input and answers with what it made. The interpreter
-of the daemon stays free for captures and requests meanwhile.
+It reads, decodes, checks and writes files chunk by chunk and answers what it made; at last, if it is asked, it looks at
+those that were moved into the tree: what it made it knows. Questions and answers are frames.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO
 
 import msgspec
 
 from mulligan import child
-from mulligan.errors import MulliganError
-from mulligan.model import Kind
-from mulligan.restore import exchange
+from mulligan.model import Kind, Stat
 from mulligan.restore.plan import Step
-from mulligan.restore.stage import BUCKET, Job, Staged, stage_files
-from mulligan.restore.tree import Inode, Seen
+from mulligan.restore.read_back import read_back
+from mulligan.restore.stage import Job, in_subtree, stage_files
+from mulligan.restore.subtrees import top
+from mulligan.restore.tree import Inode, Nearby, Seen, Tree, recorded
 from mulligan.store.catalogue import Catalogue, connect
 from mulligan.store.contents import Contents
 
-CHILDREN = 2
 _NICENESS = 5
-#: Between two flushes of what was staged so far (seconds).
-_WRITE_BACK = 0.3
 #: Contents that are looked up at once: a question for each takes longer than reading it.
 _TOGETHER = 200
+#: Files of one answer.
+_LOOKED = 1000
 
 
-class Half(msgspec.Struct, array_like=True):
-    """What a child is asked to do."""
+class Setup(msgspec.Struct, array_like=True):
+    """The first frame: where everything is, and the directories (name in the stage, mode; parents first) of subtrees.
+
+    A child makes those that its files need.
+    """
 
     pool: str
     catalogue: str
     stage: bytes
-    careful: bool
-    jobs: list[tuple[int, Step, bytes]]
+    directories: list[tuple[bytes, int]] = []
     origin: bytes = b""
 
 
+class Chunk(msgspec.Struct, array_like=True, tag="stage"):
+    """What a child is asked to stage; behind the last chunk it makes all directories that are still missing."""
+
+    jobs: list[tuple[int, Step, bytes]]
+    last: bool = False
+
+
 class Made(msgspec.Struct, array_like=True):
-    """What a child answers: what it made by step number, or the error that ended it (an errno and its words)."""
+    """What a child made of a chunk, by step number, or the error that ended that (an errno and its words).
+
+    Files in directories that go into the tree as a whole are not in it.
+    """
 
     seen: list[tuple[int, Inode]]
     damaged: list[tuple[int, str]]
@@ -54,84 +64,128 @@ class Made(msgspec.Struct, array_like=True):
     reason: str = ""
 
 
-class StagingChildren:
-    """Stages the files of many steps in child processes: a `Stager`. `pool` and `catalogue` are the store's."""
+class Look(msgspec.Struct, array_like=True, tag="look"):
+    """The last question: the files in directories that were moved into the tree `root`, and when these were."""
 
-    def __init__(self, pool: str, catalogue: str, *, origin: bytes = b"") -> None:
-        self._pool, self._catalogue, self._origin = pool, catalogue, origin
-        self._children: list[child.Child] = []
-
-    def start(self) -> None:
-        """Start them: that takes as long as making some thousand files. `stop` is to be called in any case."""
-        self._children = [child.Child("mulligan.restore.stage_child") for _ in range(CHILDREN)]
-
-    def stage(self, stage_dir: bytes, jobs: list[Job], careful: bool) -> Staged:
-        """As `stage_files`, nothing made durable yet. Raises OSError, and MulliganError if a child has died."""
-        halves: list[list[Job]] = [[] for _ in range(CHILDREN)]
-        for job in jobs:
-            halves[job[0] // BUCKET % CHILDREN].append(job)
-        targets = {index: step.target for index, step, _ in jobs}
-        staged = Staged({}, [])
-        ended = threading.Event()
-        questions = [Half(self._pool, self._catalogue, stage_dir, careful, half, self._origin) for half in halves]
-        with ThreadPoolExecutor(CHILDREN + 1) as threads:
-            threads.submit(_write_back, stage_dir, ended)
-            try:
-                for made in threads.map(_ask, self._children, questions):
-                    staged.seen.update({index: Seen(found, targets[index]) for index, found in made.seen})
-                    staged.damaged += made.damaged
-            finally:
-                ended.set()
-        return staged
-
-    def stop(self) -> None:
-        """End those that nothing was asked of."""
-        while self._children:
-            self._children.pop().stop()
+    root: bytes
+    identity: tuple[int, int]
+    moves: dict[bytes, int]
+    seen: int
 
 
-def _write_back(stage_dir: bytes, ended: threading.Event) -> None:
-    """Have the disk write while the children work: there is less left to wait for when they have ended."""
-    fd = os.open(stage_dir, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        while not ended.wait(_WRITE_BACK):
-            exchange.sync_filesystem(fd)
-    finally:
-        os.close(fd)
+class Looked(msgspec.Struct, array_like=True):
+    """Files that were read back and are their targets, by step number; more frames follow but for the last."""
+
+    found: list[tuple[int, Stat]]
+    more: bool
 
 
-def _ask(process: child.Child, half: Half) -> Made:
-    try:
-        made = process.ask(half, Made)
-    except child.ChildError as error:
-        raise MulliganError(f"a staging process {error}", hint="try again; nothing was changed") from error
-    if made.error:
-        raise OSError(made.error, made.reason)
-    return made
+class _Directories:
+    """The directories that are still to be made in a stage."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._stage = setup.stage
+        self._wanted = dict(setup.directories)
+
+    def make(self, place: bytes) -> None:
+        """Make one and those above it; another child may have made it. Raises OSError."""
+        missing = []
+        while place in self._wanted:
+            missing.append((place, self._wanted.pop(place)))
+            place = place.rpartition(b"/")[0]
+        for name, mode in reversed(missing):
+            path = os.path.join(self._stage, name)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, mode & 0o777)
+                if mode & ~0o777:
+                    os.chmod(path, mode)
+
+    def make_rest(self) -> None:
+        """Make all that are left. Raises OSError."""
+        while self._wanted:
+            self.make(next(iter(self._wanted)))
 
 
-def _looked_up(jobs: list[Job], contents: Contents) -> Iterator[Job]:
-    """The jobs; where the contents lie of some at a time is asked at once."""
-    for start in range(0, len(jobs), _TOGETHER):
-        some = jobs[start : start + _TOGETHER]
-        contents.look_up([step.target.hash for _, step, _ in some if step.target.kind == Kind.FILE])
-        yield from some
+class _Stager:
+    """Stages chunks, and remembers what it staged in subtrees."""
+
+    def __init__(self, setup: Setup, contents: Contents) -> None:
+        self._setup, self._contents = setup, contents
+        self._directories = _Directories(setup)
+        self._inside: list[tuple[int, Step, bytes, Seen]] = []
+
+    def stage(self, chunk: Chunk) -> Made:
+        """Stage one chunk."""
+        try:
+            staged = stage_files(
+                self._setup.stage, self._prepared(chunk.jobs), self._contents, origin=self._setup.origin
+            )
+            if chunk.last:
+                self._directories.make_rest()
+        except OSError as error:
+            return Made([], [], error.errno or errno.EIO, error.strerror or str(error))
+        made = Made([], staged.damaged)
+        for index, step, name in chunk.jobs:
+            if (seen := staged.seen.get(index)) is None:
+                continue
+            if in_subtree(name):
+                self._inside.append((index, step, top(name), seen))
+            else:
+                made.seen.append((index, seen.stat))
+        return made
+
+    def _prepared(self, jobs: list[Job]) -> Iterator[Job]:
+        """The jobs, each with its directory there; where the contents of some lie is asked at once."""
+        for start in range(0, len(jobs), _TOGETHER):
+            some = jobs[start : start + _TOGETHER]
+            self._contents.look_up([step.target.hash for _, step, _ in some if step.target.kind == Kind.FILE])
+            for job in some:
+                self._directories.make(job[2].rpartition(b"/")[0])
+                yield job
+
+    def look(self, look: Look) -> Iterator[Looked]:
+        """Look at all of it that was moved into the tree."""
+        found: list[tuple[int, Stat]] = []
+        with Tree(look.root, look.identity) as tree, Nearby(tree) as nearby:
+            for index, step, place, seen in self._inside:
+                if not (moved := look.moves.get(place, 0)):
+                    continue
+                status, equal = read_back(step, nearby, seen, moved)
+                if status is not None and equal:
+                    found.append((index, recorded(status, look.seen)))
+                if len(found) >= _LOOKED:
+                    yield Looked(found, True)
+                    found = []
+        yield Looked(found, False)
+
+
+def serve(questions: BinaryIO, answers: BinaryIO) -> None:
+    """Answer until the questions end."""
+
+    def answer(found: msgspec.Struct) -> None:
+        answers.write(child.frame(msgspec.msgpack.encode(found)))
+        answers.flush()
+
+    if (data := child.read_frame(questions)) is None:
+        return
+    setup = msgspec.msgpack.decode(data, type=Setup)
+    catalogue = Catalogue(connect(setup.catalogue))
+    stager = _Stager(setup, Contents(setup.pool, lambda: catalogue))
+    while (data := child.read_frame(questions)) is not None:
+        question = msgspec.msgpack.decode(data, type=Chunk | Look)
+        if isinstance(question, Chunk):
+            answer(stager.stage(question))
+        else:
+            for looked in stager.look(question):
+                answer(looked)
 
 
 def main() -> int:
-    """Stage one half."""
-    half = child.question(Half, _NICENESS)
-    os.umask(0)  # nobody else gets into a stage: its files are made with their final modes
-    catalogue = Catalogue(connect(half.catalogue))
-    contents = Contents(half.pool, lambda: catalogue)
-    try:
-        staged = stage_files(
-            half.stage, _looked_up(half.jobs, contents), contents, careful=half.careful, origin=half.origin
-        )
-        made = Made([(index, seen.stat) for index, seen in staged.seen.items()], staged.damaged)
-    except OSError as error:
-        made = Made([], [], error.errno or errno.EIO, error.strerror or str(error))
-    child.answer(made)
+    """Serve whoever restores."""
+    child.begin(_NICENESS)
+    os.umask(0)  # nobody else gets into a stage: what is in it is made with its final mode
+    with contextlib.suppress(BrokenPipeError), child.standard_output() as answers:
+        serve(sys.stdin.buffer, answers)
     return 0
 
 

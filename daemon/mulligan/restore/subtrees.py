@@ -28,8 +28,11 @@ class Subtrees:
         #: path to (name in the stage, mode to be made with), parents first
         self._directories: dict[bytes, tuple[bytes, int]] = {}
         self._apart: Collection[bytes] = ()
-        #: name in the stage to when it was moved
-        self._moved: dict[bytes, int] = {}
+        #: name in the stage to the steps staged in that directory
+        self._inside: dict[bytes, list[int]] = {}
+        self._taken: set[int] = set()
+        #: Name in the stage to when it was moved, in the file system's time.
+        self.moves: dict[bytes, int] = {}
 
     def find(self, steps: Sequence[Step], apart: Collection[bytes]) -> None:
         """Choose the directories of a plan; paths that are `apart` are put in later, one by one."""
@@ -55,6 +58,11 @@ class Subtrees:
         finally:
             self._tree.release(directory)
 
+    @property
+    def directories(self) -> list[tuple[bytes, int]]:
+        """What is to be made in the stage: (name, mode) of each directory, parents first."""
+        return list(self._directories.values())
+
     def make(self) -> None:
         """Make the directories in the stage. Raises OSError."""
         for place, mode in self._directories.values():
@@ -63,8 +71,11 @@ class Subtrees:
                 os.chmod(place, mode, dir_fd=self._stage.fd)
 
     def place(self, index: int, step: Step) -> bytes:
-        """The name in the stage for what a step needs."""
-        return self._within(step) or stage_name(index)
+        """The name in the stage for what a step needs; with a directory that it names it goes into the tree."""
+        if place := self._within(step):
+            self._inside.setdefault(top(place), []).append(index)
+            return place
+        return stage_name(index)
 
     def _within(self, step: Step) -> bytes:
         above, _, name = step.path.rpartition(b"/")
@@ -78,17 +89,33 @@ class Subtrees:
         if not place or b"/" in place:
             return False
         exchange.move(self._stage.fd, place, directory, name)
-        self._moved[place] = os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns
+        self.moves[place] = os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns
+        self._taken.update(self._inside.get(place, ()))
         return True
+
+    def taken(self, index: int) -> bool:
+        """Whether what was staged for a step went into the tree with a directory above it."""
+        return index in self._taken
 
     def moved(self, step: Step) -> int:
         """When a directory above a step was moved, and the step done by that, in the file system's time; else 0."""
-        return self._moved.get(self._within(step).partition(b"/")[0], 0)
+        return self.moves.get(top(self._within(step)), 0)
 
-    def take_out(self, index: int, step: Step) -> None:
-        """Give a file its ordinary name in the stage: the directory that it was staged in cannot be moved."""
-        if (place := self._within(step)) and not self.moved(step):
-            os.rename(place, stage_name(index), src_dir_fd=self._stage.fd, dst_dir_fd=self._stage.fd)
+    def take_out(self, index: int, step: Step) -> bool:
+        """Give a file its ordinary name in the stage: the directory that it was staged in cannot be moved.
+
+        False if it was not staged in one. Raises OSError.
+        """
+        place = self._within(step)
+        if not place or self.moved(step):
+            return False
+        os.rename(place, stage_name(index), src_dir_fd=self._stage.fd, dst_dir_fd=self._stage.fd)
+        return True
+
+
+def top(place: bytes) -> bytes:
+    """The directory of the stage that a name lies in, however deep, or the name itself."""
+    return place.partition(b"/")[0]
 
 
 def is_open(step: Step) -> bool:

@@ -39,7 +39,8 @@ class Tree:
                 f"cannot open {os.fsdecode(root)}: {error.strerror}", hint="is the project mounted and readable?"
             ) from error
         found = os.fstat(self.fd)
-        if identity is not None and (found.st_dev, found.st_ino) != identity:
+        self.identity = found.st_dev, found.st_ino
+        if identity is not None and self.identity != identity:
             os.close(self.fd)
             raise NotFoundError(f"{os.fsdecode(root)} is another directory than the one that was captured")
 

@@ -57,9 +57,8 @@ class Project:
     thinned: int
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
-    """The last row of a path and the stat it was read with."""
+class Live(msgspec.Struct, frozen=True, gc=False):
+    """The last row of a path and the stat it was read with; there are as many as files."""
 
     path: bytes
     entry: Entry
@@ -70,9 +69,17 @@ class Live:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a content lies."""
+class WayBack(msgspec.Struct, frozen=True, gc=False):
+    """A path whose entry in a cut is not the live one; as `Live`."""
+
+    path: bytes
+    entry: Entry
+    live: Entry
+    stat: Stat | None
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Where a content lies; as `Live`."""
 
     id: int
     hash: bytes
@@ -317,18 +324,23 @@ class Catalogue:
         for old, new, count in cursor:
             yield KINDS[old], KINDS[new], count
 
-    def ways_back(self, project: Project, cut: Cut, only: Collection[bytes] = ()) -> Iterator[tuple[Entry, Live]]:
-        """(entry in the cut, live entry) of the paths where these differ; else as `differences` to the live tree."""
+    def ways_back(self, project: Project, cut: Cut, only: Collection[bytes] = ()) -> Iterator[WayBack]:
+        """Where a cut and the live tree differ, in any order; else as `differences`."""
         rows, arguments = self._between(project.id, cut, Cut(project.last_seq), only)
-        cursor = self.db.execute(
-            f"select p.dir, p.name, p.born_unknown, {_columns('b')}, {_columns('p')}, {_STAT}, p.seq, p.flags, p.since,"
-            f" p.at from path p {_last_row('b')} where p.id in ({rows}) and {_differ('b', 'p')} order by p.dir, p.name",
-            (cut.seq, cut.moment, *arguments),
-        )
+        # what is gone has nothing but its name: most columns are read for what is there alone
+        gone = f"(p.kind = {int(Kind.ABSENT)} and p.reason = '')"
+        source = f"from path p {_last_row('b')} where p.id in ({rows}) and {_differ('b', 'p')}"
+        then = f"select p.dir, p.name, p.born_unknown, {_columns('b')}"
+        values = (cut.seq, cut.moment, *arguments)
+        for directory, name, born_unknown, *found in self.db.execute(f"{then} {source} and {gone}", values):
+            old = _entry_or(found, born_unknown)
+            if old != ABSENT:
+                yield WayBack(join_path(directory, name), old, ABSENT, None)
+        cursor = self.db.execute(f"{then}, {_columns('p')}, {_STAT} {source} and not {gone}", values)
         for directory, name, born_unknown, *found in cursor:
-            old, live = _entry_or(found[:6], born_unknown), _live(join_path(directory, name), found[6:])
-            if old != live.entry:
-                yield old, live
+            old, live = _entry_or(found[:6], born_unknown), Entry(KINDS[found[6]], *found[7:12])
+            if old != live:
+                yield WayBack(join_path(directory, name), old, live, Stat(*found[12:]))
 
     def _between(self, project: int, before: Cut, after: Cut, only: Collection[bytes]) -> tuple[str, list[Any]]:
         """The ids of the paths with rows between two cuts, or of all that `only` is about if these are few."""

@@ -41,7 +41,7 @@ def test_differences_of_some_paths_are_those_of_all_that_lie_there(
     catalogue, project = journal.store.catalogue(), journal.store.catalogue().project(1)
     for cut in cuts:
         whole = {path: (old, new) for path, old, new in catalogue.differences(1, cut, cuts[-1])}
-        back = {live.path: (old, live.entry) for old, live in catalogue.ways_back(project, cut)}
+        back = {way.path: (way.entry, way.live) for way in catalogue.ways_back(project, cut)}
         assert back == whole
         for only in ([b"a/b"], [b"a"], [b"a.b", b"a/b/f1"], [b"nothing"], [b"z", b""]):
             chosen = {path: (old, new) for path, old, new in catalogue.differences(1, cut, cuts[-1], only)}
