@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.frame import SourceTree, Table, make_source_tree, middle, percentile, set_aside, timed
+from benchmarks.frame import SourceTree, Table, make_source_tree, middle, percentile, set_aside, settle_disk, timed
 from benchmarks.peers import Mulligan, Peer, Restic, ShadowGit, missing_peers
 from support.daemon import Connection, DaemonFixture
 
@@ -60,9 +60,10 @@ def run(files: int, options: argparse.Namespace, say: Say) -> Table:
 
 
 def measure_first(table: Table, peers: list[Peer], say: Say) -> None:
-    """Each program sees the tree for the first time; the page cache is warm for all."""
+    """Each program sees the tree for the first time; the page cache is warm for all, and the disk has nothing to do."""
     say("first snapshots")
     for peer in peers:
+        settle_disk()
         table.add("first snapshot", peer.name, timed(peer.first))
         apparent, allocated = peer.store_size()
         table.add("store after the first", peer.name, apparent, "kB")
@@ -131,6 +132,7 @@ def measure_restores(table: Table, peers: list[Peer], tree: SourceTree, rounds: 
             set_aside(tree.root, aside / f"{turn}{peer.name}")
             if isinstance(peer, Mulligan):
                 table.add("noticing that all is gone", peer.name, timed(peer.notice))
+            settle_disk()
             table.add("restore all", peer.name, timed(partial(peer.restore_all, states[peer.name])))
             missing = [path for path in tree.files if not path.exists()]
             if missing:

@@ -125,6 +125,11 @@ def set_aside(root: Path, aside: Path) -> None:
         entry.rename(aside / entry.name)
 
 
+def settle_disk() -> None:
+    """Have everything written: what one program left unwritten is not for the next one to wait for."""
+    os.sync()
+
+
 def middle(values: list[float]) -> float:
     """The median; NaN of nothing."""
     return statistics.median(values) if values else math.nan

@@ -12,6 +12,7 @@ from mulligan.errors import IntegrityError
 from mulligan.model import ABSENT, Entry, Kind
 from mulligan.restore.apply import apply
 from mulligan.restore.plan import Change, Outcome, Plan, make_plan
+from mulligan.restore.run import Stager
 
 Listing = dict[bytes, Entry]
 
@@ -137,6 +138,7 @@ class Bench:
         self.root.mkdir()
         self.staging.mkdir(mode=0o700)
         self.operations = 0
+        self.stager: Stager | None = None
 
     def build(self, listing: Listing) -> None:
         build(self.root, listing, self.contents)
@@ -160,6 +162,7 @@ class Bench:
             log=log or RecordingLog(),
             capture=self.contents.capture,
             force=force,
+            stager=self.stager,
         )
 
     def restore(self, target: Listing, *, force: bool = False) -> Outcome:

@@ -17,11 +17,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mulligan.journal.reading_child import Answer, Request, Setup, frame, read_frame
+from mulligan.child import frame, read_frame
+from mulligan.journal.reading_child import Answer, Request, Setup
 from mulligan.model import ABSENT, Entry, Kind
+from mulligan.restore import stage_child
 from mulligan.restore.plan import Step
 from mulligan.restore.stage import stage_name
-from mulligan.restore.stage_child import Half, Made, StagingChildren
+from mulligan.restore.staging_children import StagingChildren
 from mulligan.store.store import Store
 from support.storing import opened
 
@@ -148,16 +150,18 @@ def test_a_staging_child_that_is_stopped_answers_whole(tmp_path: Path) -> None:
     try:
         entry = Entry(Kind.LINK, 0o777, target=b"x")
         jobs = [(number, Step(b"%d" % number, ABSENT, entry), stage_name(number)) for number in range(1999)]
-        half = Half(store.pool, store.catalogue_path, os.fsencode(tmp_path / "stage"), False, jobs)
+        setup = stage_child.Setup(store.pool, store.catalogue_path, os.fsencode(tmp_path / "stage"))
         child = _start("mulligan.restore.stage_child")
         assert child.stdin is not None and child.stdout is not None
         with child.stdin as requests:
-            requests.write(msgspec.msgpack.encode(half))
+            requests.write(frame(msgspec.msgpack.encode(setup)))
+            requests.write(frame(msgspec.msgpack.encode(stage_child.Chunk(jobs, last=True))))
         _stop_while_it_writes(child)
         with child.stdout as answers:
-            data = answers.read()
+            data = read_frame(answers)
         assert child.wait() == 0
-        made = msgspec.msgpack.decode(data, type=Made)
+        assert data is not None
+        made = msgspec.msgpack.decode(data, type=stage_child.Made)
         assert sorted(index for index, _ in made.seen) == list(range(1999)) and made.damaged == []
     finally:
         store.close()
