@@ -384,7 +384,7 @@ class Run:
             if step.path not in captured:
                 self.booked(item)
 
-        if self.stager is not None:
+        if self.stager is not None and self.subtrees.moves:
             for index, looked in self.stager.look(self.tree.root, self.tree.identity, self.subtrees.moves, now()):
                 book(index, ABSENT, looked)
         with Nearby(self.tree) as nearby:

@@ -10,7 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from itertools import chain
 from queue import SimpleQueue
 
@@ -50,18 +50,19 @@ class StagingChildren:
             threads.submit(_write_back, stage_dir, ended)
             try:
                 working = [threads.submit(_work, each, setup, chunks, ended) for each in self._children]
-                for chunk in _chunks(jobs):
-                    targets.update((index, step.target) for index, step, name in chunk.jobs if not in_subtree(name))
-                    chunks.put(chunk)
-                for _ in self._children:
-                    chunks.put(None)
-                for made in chain.from_iterable(each.result() for each in working):
-                    staged.seen.update({index: Seen(found, targets[index]) for index, found in made.seen})
-                    staged.damaged += made.damaged
+                try:
+                    for chunk in _chunks(jobs):
+                        targets.update((index, step.target) for index, step, name in chunk.jobs if not in_subtree(name))
+                        chunks.put(chunk)
+                finally:
+                    for _ in self._children:
+                        chunks.put(None)
+                wait(working, return_when=FIRST_EXCEPTION)
             finally:
                 ended.set()
-                for _ in self._children:
-                    chunks.put(None)
+        for made in chain.from_iterable(each.result() for each in working):
+            staged.seen.update({index: Seen(found, targets[index]) for index, found in made.seen})
+            staged.damaged += made.damaged
         staged.damaged.sort()
         return staged
 
@@ -101,7 +102,6 @@ def _write_back(stage_dir: bytes, ended: threading.Event) -> None:
 
 def _chunks(jobs: Iterable[Job]) -> Iterator[Chunk]:
     """The jobs by bucket: the files of one directory of the stage are made by one child."""
-    jobs = iter(jobs)
     waiting: list[Job] = []
     for job in jobs:
         if waiting and waiting[-1][0] // BUCKET != job[0] // BUCKET:
@@ -112,7 +112,7 @@ def _chunks(jobs: Iterable[Job]) -> Iterator[Chunk]:
 
 
 def _work(process: child.Child, setup: Setup, chunks: SimpleQueue[Chunk | None], ended: threading.Event) -> list[Made]:
-    """Have a child make chunks until there are no more or one has failed. Raises as `StagingChildren.stage`."""
+    """Have a child make chunks until there are no more, or the work has ended. Raises as `StagingChildren.stage`."""
     found = []
     try:
         process.send(setup)
@@ -123,9 +123,5 @@ def _work(process: child.Child, setup: Setup, chunks: SimpleQueue[Chunk | None],
                 raise OSError(made.error, made.reason)
             found.append(made)
     except child.ChildError as error:
-        ended.set()
         raise MulliganError(f"a staging process {error}", hint="try again; nothing was changed") from error
-    except OSError:
-        ended.set()
-        raise
     return found
