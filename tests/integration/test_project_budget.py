@@ -90,6 +90,21 @@ def test_what_has_no_room_in_its_projects_budget_is_named_and_comes_when_there_i
     daemon.until(whole, 60, "it was not looked at again")
 
 
+def test_V3_status_names_a_file_for_which_no_room_can_be_made(saving: Saving) -> None:
+    daemon = saving.daemon
+
+    def warnings() -> list[str]:
+        daemon.call("watch.sync")
+        return [each for each in daemon.call("daemon.status")["warnings"] if "no room" in each]
+
+    daemon.call("settings.set", project=saving.small, key="project_budget_bytes", value=BUDGET)
+    put(saving.small, b"large", saving.random.randbytes(BUDGET + 1))
+    way_out = "a larger budget, or less to keep, makes room"
+    daemon.until(lambda: warnings() == [f"{saving.small}: there was no room for the last version of large; {way_out}"])
+    put(saving.small, b"large", b"small")
+    daemon.until(lambda: warnings() == [])
+
+
 def test_the_configuration_gives_each_project_its_budget() -> None:
     daemon = DaemonFixture(config="project_budget_bytes: 4 MiB\n")
     try:

@@ -24,6 +24,7 @@ from mulligan.project.purging import Eraser
 from mulligan.project.registry import Registry
 from mulligan.project.worker import ProjectWorker
 from mulligan.store import search_index
+from mulligan.store.catalogue import Catalogue
 from mulligan.store.collection import Collected, Collection
 from mulligan.store.log import release_reserve
 from mulligan.store.room import NO_PROJECT_ROOM, NO_ROOM, Allowance
@@ -170,9 +171,13 @@ class Space:
         for worker in self._registry.workers():
             if worker.capture.allowance.left <= 0:
                 continue
-            odd = self._store.catalogue().odd(worker.project_id)
-            if any(entry.reason in (NO_ROOM, NO_PROJECT_ROOM) for _, entry in odd):
+            if without_room(self._store.catalogue(), worker.project_id):
                 try:
                     worker.call(worker.compare_soon)
                 except MulliganError as error:
                     log.info("project %s: %s", os.fsdecode(worker.root), error.message)
+
+
+def without_room(catalogue: Catalogue, project: int) -> list[bytes]:
+    """The paths of a project whose contents are not stored because there was no room for them."""
+    return [path for path, entry in catalogue.odd(project) if entry.reason in (NO_ROOM, NO_PROJECT_ROOM)]

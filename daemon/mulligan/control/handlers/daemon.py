@@ -19,6 +19,7 @@ from mulligan.project.alerts import call_words
 from mulligan.project.integrity import times
 from mulligan.project.opcode_import import REASON
 from mulligan.project.registry import EXCLUDED, REMOVED
+from mulligan.project.space import without_room
 from mulligan.project.worker import ProjectWorker
 from mulligan.store.catalogue import Project
 from mulligan.watch.hidden import Summary
@@ -158,6 +159,18 @@ def project_warnings(project: dict[str, Any]) -> list[str]:
     return warnings
 
 
+def room_warnings(services: Services) -> list[str]:
+    """Which files are in no checkpoint as they are now, because there was no room for them."""
+    warnings = []
+    for worker in services.registry.workers():
+        if found := without_room(services.store.catalogue(), worker.project_id):
+            others = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+            root, first = show_path(worker.root), show_path(found[0])
+            way_out = "a larger budget, or less to keep, makes room"
+            warnings.append(f"{root}: there was no room for the last version of {first}{others}; {way_out}")
+    return warnings
+
+
 def alarm_words(path: str, alarm: dict[str, Any]) -> str:
     """`/src/shop: a call did away with 37 files (Bash "rm -rf src"); mulligan rescue brings them back`."""
     count = alarm["vanished"] + alarm["emptied"]
@@ -189,7 +202,7 @@ def status(call: Call, params: StatusParams) -> dict[str, Any]:
             mine = next(item for item in projects if item["path"] == root)
         except NotFoundError as error:
             reason, hint = error.message, error.hint
-    warnings = [warning for item in projects for warning in project_warnings(item)]
+    warnings = [warning for item in projects for warning in project_warnings(item)] + room_warnings(services)
     warnings += store.warnings
     warnings += services.integrity.warnings()
     if services.state.newer:
