@@ -85,7 +85,8 @@ AFTER = [
 ]
 
 
-BEFORE_AND_AFTER_THE_MOVE = ["staged=kill", "applying=kill@1", "applying=kill@2", "applying=kill@40", "applied=kill"]
+#: A directory of the plan is passed twice: when it is made or moved, and when its mode is set.
+BEFORE_AND_AFTER_THE_MOVE = ["staged=kill", *(f"applying=kill@{number}" for number in range(1, 5)), "applied=kill"]
 
 
 @pytest.mark.parametrize("fault", BEFORE)
