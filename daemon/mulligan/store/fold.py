@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -154,6 +156,17 @@ def _marks(count: int) -> str:
     return ", ".join("?" * count)
 
 
+@cache
+def _look_up(count: int) -> str:
+    """Takes (directory, name) of so many paths and the project: "place id counts" of those known, with commas."""
+    places = ", ".join(f"({place}, ?, ?)" for place in range(count))
+    counts = f"p.kind in ({', '.join(str(int(kind)) for kind in THERE)})"
+    return (
+        f"select group_concat(v.column1 || ' ' || p.id || ' ' || ({counts})) from (values {places}) v"
+        " cross join path p where p.project = ? and p.dir = v.column2 and p.name = v.column3"
+    )
+
+
 #: The columns of a path that change.
 _CHANGING = (
     "seq", "kind", "mode", "size", "hash", "target", "reason", "flags", "since", "at", "dev", "ino", "stat_size",
@@ -164,33 +177,41 @@ _CHANGING = (
 class _Paths:
     """The live entries of one batch's paths, looked up before and written after all of its rows.
 
-    They are looked up by directory, some names at once: rows of a scan come by directories, and one may be huge.
+    Some are looked up at once, with one line of answer: a line for each would let go of the interpreter as often.
     """
 
     def __init__(self, db: sqlite3.Connection, fact: records.RowsFact) -> None:
         self._db, self._project = db, fact.project
-        self._found: dict[bytes, tuple[int, Entry]] = {}
+        #: by path: its id, and what stands there if that counts
+        self._found: dict[bytes, tuple[int, Entry | None]] = {}
         self._new: dict[bytes, tuple[Any, ...]] = {}
         self._changed: dict[bytes, tuple[Any, ...]] = {}
         (last,) = db.execute("select coalesce(max(id), 0) from path").fetchone()
         self._next: int = last + 1
-        for directory, names in by_directory(row.path for row in fact.rows):
-            self._look_up(directory, names)
+        paths = [row.path for row in fact.rows]
+        for start in range(0, len(paths), _NAMES):
+            self._look_up(paths[start : start + _NAMES])
 
     def live(self, path: bytes) -> Entry | None:
-        """What stood at a path until now."""
+        """What stood at a path until now, if that counts."""
         known = self._found.get(path)
         return known[1] if known else None
 
-    def _look_up(self, directory: bytes, names: list[bytes]) -> None:
-        cursor = self._db.execute(
-            "select id, kind, mode, size, hash, target, reason, name from path"
-            f" where project = ? and dir = ? and name in ({_marks(len(names))})",
-            (self._project, directory, *names),
-        )
-        prefix = directory + b"/" if directory else b""
-        for number, kind, mode, size, digest, target, reason, name in cursor:
-            self._found[prefix + name] = (number, Entry(KINDS[kind], mode, size, digest, target, reason))
+    def _look_up(self, paths: list[bytes]) -> None:
+        names = chain.from_iterable(split_path(path) for path in paths)
+        (answer,) = self._db.execute(_look_up(len(paths)), (*names, self._project)).fetchone()
+        there: dict[int, bytes] = {}
+        for line in answer.split(",") if answer else ():
+            place, number, counts = line.split(" ")
+            path = paths[int(place)]
+            self._found[path] = int(number), None
+            if counts == "1":
+                there[int(number)] = path
+        if there:
+            columns = "id, kind, mode, size, hash, target, reason"
+            cursor = self._db.execute(f"select {columns} from path where id in ({_marks(len(there))})", tuple(there))
+            for number, kind, *entry in cursor:
+                self._found[there[number]] = number, Entry(KINDS[kind], *entry)
 
     def put(self, row: Row, values: tuple[Any, ...]) -> int:
         """Set what stands at a path; returns the path's id."""

@@ -268,9 +268,9 @@ class Log:
             self._not_folded(group, batch, before, error)
             return
         point("log.folded")
-        self._write_back.look(self._db)
         for submission in group:
             submission.future.set_result(Receipt(batch.number, submission.first_seq))
+        self._write_back.look(self._db)
         if self._grown >= self.segment_limit // 4:
             self._grown = 0
             self.grown()

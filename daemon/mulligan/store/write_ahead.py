@@ -23,6 +23,7 @@ class WriteBack:
     def __init__(self, path: str, limit: int) -> None:
         self._path, self.limit = path, limit
         self._due = threading.Event()
+        self._has_run = False
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="write-back", daemon=True)
 
@@ -38,15 +39,22 @@ class WriteBack:
             self._thread.join()
 
     def look(self, db: sqlite3.Connection) -> None:
-        """After a commit: have it written back if it is long; by `db` if the thread does not get along."""
+        """Between commits: have it written back if it is long; by `db` if the thread does not get along.
+
+        SQLite begins it anew only if all of it is written back when a transaction begins. While one follows another the
+        thread is always behind by what was committed meanwhile: that little is written back here.
+        """
         try:
             size = os.stat(self._path + "-wal").st_size
         except OSError:
             return
-        if size > self.limit:
-            self._due.set()
-        if size > self.limit * _TOO_LONG:
+        if size <= self.limit:
+            return
+        if self._has_run or size > self.limit * _TOO_LONG:
+            self._has_run = False
             write_back(db)
+        else:
+            self._due.set()
 
     def _run(self) -> None:
         connection = sqlite3.connect(self._path, isolation_level=None)
@@ -58,6 +66,7 @@ class WriteBack:
                 if self._closing:
                     return
                 write_back(connection)
+                self._has_run = True
         finally:
             connection.close()
 
