@@ -98,7 +98,7 @@ def test_V3_status_names_a_file_for_which_no_room_can_be_made(saving: Saving) ->
         return [each for each in daemon.call("daemon.status")["warnings"] if "no room" in each]
 
     daemon.call("settings.set", project=saving.small, key="project_budget_bytes", value=BUDGET)
-    put(saving.small, b"large", saving.random.randbytes(BUDGET + 1))
+    put(saving.small, b"large", saving.random.randbytes(2 * BUDGET))
     way_out = "a larger budget, or less to keep, makes room"
     daemon.until(lambda: warnings() == [f"{saving.small}: there was no room for the last version of large; {way_out}"])
     put(saving.small, b"large", b"small")
