@@ -54,6 +54,7 @@ def test_B12_a_restore_lists_what_it_does_not_undo(daemon: DaemonFixture, watche
     settle(daemon, watched, session.count)
     time.sleep(APART)
     made = take(daemon, watched)
+    time.sleep(APART)
     put(watched, b"f", b"two\n")
     pushed = run(session, PUSH + "git push origin main")
     failed = run(session, "ssh host deploy", is_error=True)
