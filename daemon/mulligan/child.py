@@ -72,6 +72,18 @@ class Child:
             raise ChildError(self.process.wait())
         return msgspec.msgpack.decode(data, type=kind)
 
+    @property
+    def answers(self) -> int:
+        """The descriptor that is readable when there is an answer, or when it has ended."""
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+    def end(self) -> None:
+        """There are no more questions: it ends when it has answered."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+
     def stop(self) -> None:
         """End it, if it has not ended."""
         self.process.kill()

@@ -7,15 +7,11 @@ Belongs to one worker's thread.
 from __future__ import annotations
 
 import select
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import BinaryIO, Generic, TypeVar
+from typing import Generic, TypeVar
 
-import msgspec
-
-from mulligan.child import frame, read_frame
+from mulligan.child import Child, ChildError
 from mulligan.errors import MulliganError
 from mulligan.journal.reading_child import CHILDREN, Answer, Item, Request, Setup
 
@@ -28,10 +24,8 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Child(Generic[T]):
-    process: subprocess.Popen[bytes]
-    requests: BinaryIO
-    answers: BinaryIO
+class _Reading(Generic[T]):
+    child: Child
     waiting: dict[int, list[T]] = field(default_factory=dict)
 
 
@@ -40,7 +34,7 @@ class ReadingPool(Generic[T]):
 
     def __init__(self, setup: Setup, done: Callable[[T, Item], None]) -> None:
         self._setup, self._done = setup, done
-        self._children: list[_Child[T]] = []
+        self._children: list[_Reading[T]] = []
         self._number = 0
         self._groups: list[tuple[bytes, list[bytes]]] = []
         self._things: list[T] = []
@@ -58,44 +52,38 @@ class ReadingPool(Generic[T]):
     def finish(self) -> None:
         """Wait for every answer, then end the children. Raises MulliganError if a child has died."""
         self._send()
-        for child in self._children:
-            child.requests.close()
-        while any(child.waiting for child in self._children):
+        for reading in self._children:
+            reading.child.end()
+        while any(reading.waiting for reading in self._children):
             self._receive()
         self.close()
 
     def close(self) -> None:
         """End the children at once; what they have not answered is not in the journal."""
-        for child in self._children:
-            if not child.requests.closed:
-                try:
-                    child.requests.close()
-                except OSError:
-                    pass
-            if child.waiting:
-                child.process.kill()
-            child.process.wait()
-            child.answers.close()
+        for reading in self._children:
+            if not reading.waiting:  # it has its last segment to close
+                reading.child.end()
+                reading.child.process.wait()
+            reading.child.stop()
         self._children = []
 
     def _send(self) -> None:
         if not self._things:
             return
-        child = self._free_child()
+        reading = self._free_child()
         self._number += 1
         request = Request(self._number, self._groups)
-        child.waiting[self._number] = self._things
+        reading.waiting[self._number] = self._things
         self._groups, self._things = [], []
         try:
-            child.requests.write(frame(msgspec.msgpack.encode(request)))
-            child.requests.flush()
-        except OSError as error:
-            raise _died(child) from error
+            reading.child.send(request)
+        except ChildError as error:
+            raise _died(error) from error
 
-    def _free_child(self) -> _Child[T]:
+    def _free_child(self) -> _Reading[T]:
         while True:
             if self._children and len(self._children) >= CHILDREN:
-                free = min(self._children, key=lambda child: len(child.waiting))
+                free = min(self._children, key=lambda reading: len(reading.waiting))
                 if len(free.waiting) < _AHEAD:
                     return free
                 self._receive()
@@ -103,33 +91,28 @@ class ReadingPool(Generic[T]):
                 self._children.append(self._spawn())
                 return self._children[-1]
 
-    def _spawn(self) -> _Child[T]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "mulligan.journal.reading_child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            close_fds=True,
-            cwd="/",
-        )
-        assert process.stdin is not None and process.stdout is not None
-        child: _Child[T] = _Child(process, process.stdin, process.stdout)  # type: ignore[arg-type]
-        child.requests.write(frame(msgspec.msgpack.encode(self._setup)))
-        return child
+    def _spawn(self) -> _Reading[T]:
+        child = Child("mulligan.journal.reading_child")
+        try:
+            child.send(self._setup)
+        except ChildError as error:
+            child.stop()
+            raise _died(error) from error
+        return _Reading(child)
 
     def _receive(self) -> None:
         """Take one answer from whoever has one."""
-        busy = {child.answers.fileno(): child for child in self._children if child.waiting}
+        busy = {reading.child.answers: reading for reading in self._children if reading.waiting}
         ready, _, _ = select.select(list(busy), [], [])
         for number in ready:
-            child = busy[number]
-            data = read_frame(child.answers)
-            if data is None:
-                raise _died(child)
-            answer = msgspec.msgpack.decode(data, type=Answer)
-            for thing, item in zip(child.waiting.pop(answer.number), answer.items, strict=True):
+            reading = busy[number]
+            try:
+                answer = reading.child.receive(Answer)
+            except ChildError as error:
+                raise _died(error) from error
+            for thing, item in zip(reading.waiting.pop(answer.number), answer.items, strict=True):
                 self._done(thing, item)
 
 
-def _died(child: _Child[T]) -> MulliganError:
-    status = child.process.wait()
-    return MulliganError(f"a reading process ended with status {status}", hint="the tree is compared again in a moment")
+def _died(error: ChildError) -> MulliganError:
+    return MulliganError(f"a reading process {error}", hint="the tree is compared again in a moment")

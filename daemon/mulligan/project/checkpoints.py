@@ -98,7 +98,8 @@ def make_checkpoint(
     parent = catalogue.checkpoint(request.parent) if request.parent else None
     counts = Counts(added=project.files + project.links)
     if parent is not None:
-        counts = request.counts or count_changes(catalogue, project.id, parent.cut, cut)
+        known = request.counts
+        counts = known if known is not None else count_changes(catalogue, project.id, parent.cut, cut)
         if request.only_if_different and not _differs(catalogue, project.id, parent.cut, cut):
             return None
     size, difference = project.size, 0

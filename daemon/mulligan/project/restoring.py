@@ -61,7 +61,7 @@ class Restorer:
         """What it takes to get to a position, for all or some paths; everything is captured before."""
         self._worker.sync()
         catalogue, project = self._store.catalogue(), self._worker.record()
-        found = list(catalogue.ways_back(project, position.cut, paths))
+        found = catalogue.ways_back(project, position.cut, paths)
         self._differences = None if paths else (position.cut, found)
         chosen = {way.path for way in found if covers(paths, way.path)}
         needed = {above for path in chosen for above in ancestors(path)} if paths else set()

@@ -34,8 +34,8 @@ def never() -> int:
 #: From this many files on, other processes stage them.
 VERY_MANY = 1000
 
-#: The number of a step, and what lstat says of its path.
-Looked = tuple[int, Stat]
+#: The number of a step whose path is its target, and what lstat says of it.
+Proven = tuple[int, Stat]
 #: Gets what is done as soon as it was read back, but for paths of which a version was captured on the way.
 Booked = Callable[[Done], None]
 
@@ -49,7 +49,7 @@ class Stager(Protocol):
     def stage(self, stage_dir: bytes, jobs: Iterable[Job], directories: list[tuple[bytes, int]]) -> Staged:
         """As `stage_files`, with the directories of subtrees; `seen` is without the files in those."""
 
-    def look(self, root: bytes, identity: tuple[int, int], moves: dict[bytes, int], seen: int) -> Iterator[Looked]:
+    def look(self, root: bytes, identity: tuple[int, int], moves: dict[bytes, int], seen: int) -> Iterator[Proven]:
         """What was staged in subtrees that were moved: each file that was read back in the tree and is its target.
 
         `seen` is journal time before the looks. What is missing is to be looked at again. Raises nothing.

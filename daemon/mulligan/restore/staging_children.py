@@ -16,8 +16,9 @@ from queue import SimpleQueue
 
 from mulligan import child
 from mulligan.errors import MulliganError
-from mulligan.model import Entry, Stat
+from mulligan.model import Entry
 from mulligan.restore import exchange
+from mulligan.restore.run import Proven
 from mulligan.restore.stage import BUCKET, Job, Staged, in_subtree
 from mulligan.restore.stage_child import Chunk, Look, Looked, Made, Setup
 from mulligan.restore.tree import Seen
@@ -66,9 +67,7 @@ class StagingChildren:
         staged.damaged.sort()
         return staged
 
-    def look(
-        self, root: bytes, identity: tuple[int, int], moves: dict[bytes, int], seen: int
-    ) -> Iterator[tuple[int, Stat]]:
+    def look(self, root: bytes, identity: tuple[int, int], moves: dict[bytes, int], seen: int) -> Iterator[Proven]:
         """As `Stager.look`: each looks at what it made, and answers are taken from them in turns."""
         question = Look(root, identity, moves, seen)
         busy = deque(self._children)

@@ -324,23 +324,24 @@ class Catalogue:
         for old, new, count in cursor:
             yield KINDS[old], KINDS[new], count
 
-    def ways_back(self, project: Project, cut: Cut, only: Collection[bytes] = ()) -> Iterator[WayBack]:
+    def ways_back(self, project: Project, cut: Cut, only: Collection[bytes] = ()) -> list[WayBack]:
         """Where a cut and the live tree differ, in any order; else as `differences`."""
-        rows, arguments = self._between(project.id, cut, Cut(project.last_seq), only)
-        # what is gone has nothing but its name: most columns are read for what is there alone
-        gone = f"(p.kind = {int(Kind.ABSENT)} and p.reason = '')"
-        source = f"from path p {_last_row('b')} where p.id in ({rows}) and {_differ('b', 'p')}"
-        then = f"select p.dir, p.name, p.born_unknown, {_columns('b')}"
-        values = (cut.seq, cut.moment, *arguments)
-        for directory, name, born_unknown, *found in self.db.execute(f"{then} {source} and {gone}", values):
-            old = _entry_or(found, born_unknown)
-            if old != ABSENT:
-                yield WayBack(join_path(directory, name), old, ABSENT, None)
-        cursor = self.db.execute(f"{then}, {_columns('p')}, {_STAT} {source} and not {gone}", values)
-        for directory, name, born_unknown, *found in cursor:
-            old, live = _entry_or(found[:6], born_unknown), Entry(KINDS[found[6]], *found[7:12])
-            if old != live:
-                yield WayBack(join_path(directory, name), old, live, Stat(*found[12:]))
+        gone = f"(p.kind = {int(Kind.ABSENT)} and p.reason = '')"  # it has nothing but its name
+        then, ways = f"select p.dir, p.name, p.born_unknown, {_columns('b')}", list[WayBack]()
+        with self.db:
+            self.db.execute("begin")  # both answers are of one state
+            rows, arguments = self._between(project.id, cut, Cut(project.last_seq), only)
+            source = f"from path p {_last_row('b')} where p.id in ({rows}) and {_differ('b', 'p')}"
+            values = (cut.seq, cut.moment, *arguments)
+            for directory, name, born_unknown, *found in self.db.execute(f"{then} {source} and {gone}", values):
+                if (old := _entry_or(found, born_unknown)) != ABSENT:
+                    ways.append(WayBack(join_path(directory, name), old, ABSENT, None))
+            there = f"{then}, {_columns('p')}, {_STAT} {source} and not {gone}"
+            for directory, name, born_unknown, *found in self.db.execute(there, values):
+                old, live = _entry_or(found[:6], born_unknown), Entry(KINDS[found[6]], *found[7:12])
+                if old != live:
+                    ways.append(WayBack(join_path(directory, name), old, live, Stat(*found[12:])))
+        return ways
 
     def _between(self, project: int, before: Cut, after: Cut, only: Collection[bytes]) -> tuple[str, list[Any]]:
         """The ids of the paths with rows between two cuts, or of all that `only` is about if these are few."""

@@ -19,7 +19,7 @@ from mulligan.errors import MulliganError
 from mulligan.model import Kind
 from mulligan.restore import apply, exchange
 from mulligan.restore.plan import Outcome, Plan
-from mulligan.restore.run import Looked
+from mulligan.restore.run import Proven
 from mulligan.restore.stage import MANY
 from mulligan.restore.staging_children import StagingChildren
 from mulligan.store.encoding import encode
@@ -223,7 +223,7 @@ def test_without_the_children_that_staged_it_all_is_read_back_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class DyingBeforeTheLook(StagingChildren):
-        def look(self, root: bytes, identity: tuple[int, int], moves: dict[bytes, int], seen: int) -> Iterator[Looked]:
+        def look(self, root: bytes, identity: tuple[int, int], moves: dict[bytes, int], seen: int) -> Iterator[Proven]:
             kill(self)
             yield from super().look(root, identity, moves, seen)
 
@@ -259,7 +259,7 @@ def test_the_children_look_at_what_they_staged_and_leave_out_what_is_changed(
     looked: set[int] = set()
 
     class Recorded(StagingChildren):
-        def look(self, root: bytes, identity: tuple[int, int], moves: dict[bytes, int], seen: int) -> Iterator[Looked]:
+        def look(self, root: bytes, identity: tuple[int, int], moves: dict[bytes, int], seen: int) -> Iterator[Proven]:
             for index, found in super().look(root, identity, moves, seen):
                 looked.add(index)
                 yield index, found
