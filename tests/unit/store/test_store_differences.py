@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.model import Cut, covers
+from mulligan.model import ABSENT, Cut, covers
 from mulligan.store import catalogue as catalogue_module
 from support.journaling import Journal
+from support.storing import write
 from support.trees import put
 
 
@@ -49,3 +50,25 @@ def test_differences_of_some_paths_are_those_of_all_that_lie_there(
             above = {path: pair for path, pair in whole.items() if any(each.startswith(path + b"/") for each in only)}
             assert chosen == (whole if b"" in only else wanted | above)
     assert any(old.there and not new.there for _, old, new in catalogue.differences(1, cuts[0], cuts[3]))
+
+
+def test_a_path_that_comes_back_while_the_way_back_is_read_is_in_it_once(journal: Journal) -> None:
+    put(journal.root, b"f", b"one")
+    journal.everything()
+    catalogue = journal.store.catalogue()
+    cut = Cut(catalogue.project(1).last_seq)
+    (journal.root / "f").unlink()
+    journal.everything()
+    project = catalogue.project(1)
+    turns = []
+
+    def come_back(statement: str) -> None:
+        if "not (p.kind" in statement and not turns:
+            turns.append(statement)
+            write(journal.store, {b"f": b"two"})
+
+    catalogue.db.set_trace_callback(come_back)
+    ways = catalogue.ways_back(project, cut)
+    catalogue.db.set_trace_callback(None)
+    assert turns
+    assert [(way.path, way.live) for way in ways] == [(b"f", ABSENT)]
